@@ -1,0 +1,53 @@
+/**
+ * Log lines on standard error, which in a guest is the console:
+ * `<program>: <seconds since boot> <level> <message> key=value …`, one line an event.
+ */
+import { readFileSync, writeSync } from "node:fs";
+
+export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
+
+export interface Log {
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+}
+
+const bootOffsetSeconds = uptimeSeconds() - performance.now() / 1000;
+
+function uptimeSeconds(): number {
+  try {
+    return Number.parseFloat(readFileSync("/proc/uptime", "utf8"));
+  } catch {
+    return 0;
+  }
+}
+
+/** Seconds since the kernel started. */
+export function secondsSinceBoot(): number {
+  return bootOffsetSeconds + performance.now() / 1000;
+}
+
+/** A value with spaces, quotes or control characters is quoted as JSON, so that a line stays one line. */
+function formatValue(value: string | number | boolean): string {
+  const text = String(value);
+  return /^[\x21-\x7e]+$/.test(text) && !text.includes('"') ? text : JSON.stringify(text);
+}
+
+export function createLog(program: string): Log {
+  const write = (level: string, message: string, fields: LogFields = {}): void => {
+    let line = `${program}: ${secondsSinceBoot().toFixed(3)} ${level} ${message}`;
+    for (const [key, value] of Object.entries(fields)) {
+      if (value !== undefined) line += ` ${key}=${formatValue(value)}`;
+    }
+    try {
+      writeSync(2, `${line}\n`);
+    } catch {
+      // A console that cannot be written to must not end the program that logs.
+    }
+  };
+  return {
+    info: (message, fields) => write("info", message, fields),
+    warn: (message, fields) => write("warn", message, fields),
+    error: (message, fields) => write("error", message, fields),
+  };
+}

@@ -1,0 +1,42 @@
+/** Processes: signals to groups, and waiting that never takes a status which belongs to somebody else. */
+
+import { SysError } from "./errors.ts";
+import { Errno, errno, libc, ptr } from "./libc.ts";
+
+const P_ALL = 0;
+const P_PID = 1;
+const WNOHANG = 1;
+const WEXITED = 4;
+const WNOWAIT = 0x01000000;
+/** offsets into siginfo_t on 64-bit Linux: si_pid after signo, errno, code and padding; si_status after si_uid */
+const siPid = 16;
+const siginfoBytes = 128;
+
+/** Pid of some child that has exited and is still unreaped, or undefined. The child stays reapable. */
+export function peekExitedChild(): number | undefined {
+  const info = new Int32Array(siginfoBytes / 4);
+  for (;;) {
+    if (libc.waitid(P_ALL, 0, ptr(info), WEXITED | WNOHANG | WNOWAIT) === 0) {
+      const pid = info[siPid / 4] as number;
+      return pid === 0 ? undefined : pid;
+    }
+    const number = errno();
+    if (number === Errno.ECHILD) return undefined;
+    if (number !== Errno.EINTR) throw new SysError("waitid", number);
+  }
+}
+
+/** Reaps that one child if it has exited. Returns whether it did; false too when it is not our child. */
+export function reap(pid: number): boolean {
+  const info = new Int32Array(siginfoBytes / 4);
+  if (libc.waitid(P_PID, pid, ptr(info), WEXITED | WNOHANG) !== 0) return false;
+  return info[siPid / 4] === pid;
+}
+
+/** `kill(2)`; a negative pid names a process group. Returns false when there is no such process. */
+export function sendSignal(pid: number, signal: number): boolean {
+  if (libc.kill(pid, signal) === 0) return true;
+  const number = errno();
+  if (number === 3) return false;
+  throw new SysError("kill", number, `pid ${pid}`);
+}
