@@ -38,11 +38,10 @@ const { symbols } = dlopen("libc.so.6", {
 export const libc = symbols;
 export { ptr };
 
-const errnoLocation: Pointer | null = symbols.__errno_location();
+const errnoLocation = symbols.__errno_location() as Pointer;
 
 /** errno of this thread's last failed call */
 export function errno(): number {
-  if (errnoLocation === null) return 0;
   return read.i32(errnoLocation, 0);
 }
 

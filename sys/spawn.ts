@@ -1,0 +1,89 @@
+/**
+ * A child on three real pipes, in a session of its own. Bun's own "pipe" gives the child socket pairs, on which
+ * `echo > /dev/stdout` fails (ENXIO), so the pipes are made here and handed over as descriptors.
+ */
+
+import { constants } from "node:os";
+import { closeFd, createPipe, tryPipeSize } from "./fd.ts";
+import { FdReader, FdWriter } from "./stream-fd.ts";
+
+const outputPipeBytes = 256 * 1024;
+
+/** How a child ended: `code` when it exited, `signal` (a number) when one killed it; both null when nobody knows. */
+export interface ExitStatus {
+  readonly code: number | null;
+  readonly signal: number | null;
+}
+
+export interface SpawnRequest {
+  /** path of the executable; no look-up happens */
+  readonly file: string;
+  /** arguments including argv[0] as the child sees it; at least one */
+  readonly argv: readonly string[];
+  /** the whole environment of the child */
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+export interface PipedChild {
+  readonly pid: number;
+  readonly stdin: FdWriter;
+  readonly stdout: FdReader;
+  readonly stderr: FdReader;
+  /** Resolves when the child has been waited for; its output may still be unread. Never rejects. */
+  readonly exited: Promise<ExitStatus>;
+}
+
+/**
+ * Starts the child (new session, so that `kill(-pid)` reaches its group). Throws when it cannot be started: a SysError for
+ * the pipes, otherwise Bun's error with a `code` such as ENOENT, EACCES or ENOEXEC.
+ */
+export function spawnPiped({ file, argv, env, cwd, uid, gid }: SpawnRequest): PipedChild {
+  const open: number[] = [];
+  const pipe = () => {
+    const pair = createPipe();
+    open.push(pair.readFd, pair.writeFd);
+    return pair;
+  };
+  try {
+    const [stdin, stdout, stderr] = [pipe(), pipe(), pipe()];
+    tryPipeSize(stdout.readFd, outputPipeBytes);
+    const child = Bun.spawn([file, ...argv.slice(1)], {
+      argv0: argv[0] ?? file,
+      env: { ...env },
+      cwd,
+      detached: true,
+      stdio: [stdin.readFd, stdout.writeFd, stderr.writeFd],
+      ...(uid === undefined ? {} : { uid }),
+      ...(gid === undefined ? {} : { gid }),
+    });
+    for (const fd of [stdin.readFd, stdout.writeFd, stderr.writeFd]) closeFd(fd);
+    return {
+      pid: child.pid,
+      stdin: new FdWriter(stdin.writeFd),
+      stdout: new FdReader(stdout.readFd),
+      stderr: new FdReader(stderr.readFd),
+      exited: exitStatus(child),
+    };
+  } catch (error) {
+    for (const fd of open) closeFd(fd);
+    throw error;
+  }
+}
+
+async function exitStatus(child: Bun.Subprocess): Promise<ExitStatus> {
+  try {
+    await child.exited;
+  } catch {
+    // Only the status matters, and it is read below.
+  }
+  const signal = signalNumber(child.signalCode);
+  return { code: signal === null ? child.exitCode : null, signal };
+}
+
+function signalNumber(name: NodeJS.Signals | number | null): number | null {
+  if (name === null || typeof name === "number") return name;
+  return constants.signals[name] ?? null;
+}
