@@ -5,9 +5,12 @@ import { check, Errno, errno, libc, ptr } from "./libc.ts";
 
 const O_NONBLOCK = 0o4000;
 const O_CLOEXEC = 0o2000000;
+const F_SETFD = 2;
 const F_GETFL = 3;
 const F_SETFL = 4;
+const F_DUPFD_CLOEXEC = 1030;
 const F_SETPIPE_SZ = 1031;
+const FD_CLOEXEC = 1;
 
 export interface Pipe {
   readonly readFd: number;
@@ -24,6 +27,15 @@ export function createPipe(): Pipe {
 export function setNonBlocking(fd: number): void {
   const flags = check("fcntl", libc.fcntl(fd, F_GETFL, 0), `fd ${fd}`);
   check("fcntl", libc.fcntl(fd, F_SETFL, flags | O_NONBLOCK), `fd ${fd}`);
+}
+
+export function setCloseOnExec(fd: number): void {
+  check("fcntl", libc.fcntl(fd, F_SETFD, FD_CLOEXEC), `fd ${fd}`);
+}
+
+/** A second, close-on-exec descriptor of the same open file. */
+export function duplicateFd(fd: number): number {
+  return check("fcntl", libc.fcntl(fd, F_DUPFD_CLOEXEC, 0), `fd ${fd}`);
 }
 
 /** Asks for a larger kernel buffer; the kernel may refuse (a user's pipe budget), which is no error for the caller. */

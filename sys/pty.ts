@@ -1,0 +1,92 @@
+/**
+ * Commands on a pseudo-terminal, through node-pty's native addon (its JavaScript does not work on Bun). The master is read
+ * and written by {@link FdReader} and {@link FdWriter}; the addon waits for the child in a thread of its own.
+ */
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { duplicateFd, setCloseOnExec } from "./fd.ts";
+import { withGroups } from "./groups.ts";
+import type { ExitStatus, SpawnRequest } from "./spawn.ts";
+import { FdReader, FdWriter } from "./stream-fd.ts";
+
+interface PtyAddon {
+  fork(
+    file: string,
+    args: string[],
+    env: string[],
+    cwd: string,
+    cols: number,
+    rows: number,
+    uid: number,
+    gid: number,
+    utf8: boolean,
+    helperPath: string,
+    onExit: (code: number, signal: number) => void,
+  ): { fd: number; pid: number; pty: string };
+  resize(fd: number, cols: number, rows: number): void;
+}
+
+let addon: PtyAddon | undefined;
+
+/** The addon beside the guest's executable, else the one that this checkout built. */
+function loadAddon(): PtyAddon {
+  if (addon !== undefined) return addon;
+  const candidates = [
+    join(dirname(process.execPath), "../lib/pty.node"),
+    join(import.meta.dirname, "../node_modules/node-pty/build/Release/pty.node"),
+  ];
+  const path = candidates.find((candidate) => existsSync(candidate));
+  if (path === undefined) throw new Error(`node-pty's addon is in none of ${candidates.join(", ")}`);
+  const module = { exports: {} };
+  process.dlopen(module, path);
+  addon = module.exports as PtyAddon;
+  return addon;
+}
+
+export interface PtyRequest extends SpawnRequest {
+  /** height in character cells */
+  readonly rows: number;
+  /** width in character cells */
+  readonly cols: number;
+  /** supplementary groups of `uid`; given together with it */
+  readonly groups?: readonly number[];
+}
+
+/** A command with the pty as controlling terminal, in a session of its own. */
+export interface PtyChild {
+  readonly pid: number;
+  /** the pty's output; ends when the last holder of the terminal is gone */
+  readonly output: FdReader;
+  /** the pty's input; closing it leaves the terminal open */
+  readonly input: FdWriter;
+  readonly exited: Promise<ExitStatus>;
+  /** Sets the window size in cells, which raises SIGWINCH in the foreground group. No effect once `output` is closed. */
+  resize(size: { readonly rows: number; readonly cols: number }): void;
+}
+
+/** Starts the command. Throws when no pty is left or the fork fails; a failing exec shows as text on the pty and exit 1. */
+export function openPty({ file, argv, env, cwd, rows, cols, uid = -1, gid = -1, groups }: PtyRequest): PtyChild {
+  let ended: (status: ExitStatus) => void = () => {};
+  const exited = new Promise<ExitStatus>((resolve) => {
+    ended = resolve;
+  });
+  const { fork, resize } = loadAddon();
+  const environment = Object.entries(env).map(([key, value]) => `${key}=${value}`);
+  const started = withGroups(groups, () =>
+    fork(file, argv.slice(1), environment, cwd, cols, rows, uid, gid, true, "", (code, signal) =>
+      ended(signal === 0 ? { code, signal: null } : { code: null, signal }),
+    ),
+  );
+  // Inherited by the next child, the master would keep this terminal alive after its session.
+  setCloseOnExec(started.fd);
+  const output = new FdReader(started.fd);
+  return {
+    pid: started.pid,
+    output,
+    input: new FdWriter(duplicateFd(started.fd)),
+    exited,
+    resize: (size) => {
+      if (!output.closed) resize(started.fd, size.cols, size.rows);
+    },
+  };
+}
