@@ -1,0 +1,122 @@
+import { closeSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import type { Readable } from "node:stream";
+
+/** A log that reaches this size moves to `console.log.1`, in the place of the one before. */
+const rotateAtBytes = 8 * 1024 * 1024;
+/** What is kept in memory to quote from. */
+const tailBytes = 16 * 1024;
+const panicMarker = "Kernel panic - not syncing";
+
+/** Removes terminal escape sequences and control characters; lines end with `\n`. */
+export function stripTerminalEscapes(text: string): string {
+  return text
+    .replace(/\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[P^_X][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]/g, "")
+    .replace(/[\x00-\x08\x0b-\x1f\x7f]/g, "");
+}
+
+/** The last `count` lines that are not blank, stripped. */
+export function lastLines(text: string, count: number): string[] {
+  return stripTerminalEscapes(text)
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .slice(-count);
+}
+
+/** The end of a console log on disk, for quoting in an error; empty where there is none. */
+export function readConsoleTail(path: string, lines = 20): string[] {
+  try {
+    return lastLines(readFileSync(path).subarray(-tailBytes).toString("utf8"), lines);
+  } catch {
+    return [];
+  }
+}
+
+/** ` message` with the end of the console log below it, or a remark that it is empty. */
+export function quoteConsole(message: string, tail: readonly string[], where: string): string {
+  if (tail.length === 0) return `${message}\nThe guest's console is empty so far (${where}).`;
+  return `${message}\nThe guest's console ends with (${where}):\n${tail.map((line) => `  | ${line}`).join("\n")}`;
+}
+
+/** Takes a guest's serial console: to a bounded file, to a tail in memory, and through a watch for panics. */
+export class ConsoleLog {
+  private fd: number;
+  private fileBytes = 0;
+  private recent: Buffer = Buffer.alloc(0);
+  private panicLine: string | undefined;
+  private panicHandler: ((line: string) => void) | undefined;
+  private writeError: Error | undefined;
+
+  constructor(
+    readonly path: string,
+    private readonly limitBytes = rotateAtBytes,
+  ) {
+    this.fd = openSync(path, "wx", 0o600);
+  }
+
+  /** Reads the console to its end. Resolves then; a console that fails is one that has ended. */
+  consume(stream: Readable): Promise<void> {
+    return new Promise((resolve) => {
+      stream.on("data", (chunk: Buffer) => this.append(chunk));
+      stream.once("error", () => resolve());
+      stream.once("close", () => resolve());
+      stream.once("end", () => resolve());
+    });
+  }
+
+  append(chunk: Buffer): void {
+    this.writeToFile(chunk);
+    this.recent = Buffer.concat([this.recent, chunk]).subarray(-tailBytes - chunk.length);
+    if (this.panicLine === undefined) this.watchForPanic(chunk.length);
+    this.recent = this.recent.subarray(-tailBytes);
+  }
+
+  /** Called once with the panic's line; at once if it was seen already. */
+  onPanic(handler: (line: string) => void): void {
+    this.panicHandler = handler;
+    if (this.panicLine !== undefined) handler(this.panicLine);
+  }
+
+  /** the first panic's line, when the guest's kernel panicked */
+  get panic(): string | undefined {
+    return this.panicLine;
+  }
+
+  tail(lines = 20): string[] {
+    const tail = lastLines(this.recent.toString("utf8"), lines);
+    return this.writeError === undefined ? tail : [...tail, `(console log not written: ${this.writeError.message})`];
+  }
+
+  close(): void {
+    closeSync(this.fd);
+  }
+
+  private watchForPanic(newBytes: number): void {
+    // The marker may have begun in an earlier chunk.
+    const start = Math.max(0, this.recent.length - newBytes - panicMarker.length);
+    const at = this.recent.indexOf(panicMarker, start, "latin1");
+    if (at < 0) return;
+    const end = this.recent.indexOf(0x0a, at);
+    const line = this.recent.subarray(at, end < 0 ? undefined : end).toString("utf8");
+    this.panicLine = stripTerminalEscapes(line).trim();
+    this.panicHandler?.(this.panicLine);
+  }
+
+  private writeToFile(chunk: Buffer): void {
+    try {
+      if (this.fileBytes + chunk.length > this.limitBytes && this.fileBytes > 0) this.rotate();
+      for (let offset = 0; offset < chunk.length; ) offset += writeSync(this.fd, chunk, offset);
+      this.fileBytes += chunk.length;
+    } catch (error) {
+      // A full disk must not end the VM; the tail says it.
+      this.writeError = error as Error;
+    }
+  }
+
+  private rotate(): void {
+    renameSync(this.path, `${this.path}.1`);
+    const next = openSync(this.path, "wx", 0o600);
+    closeSync(this.fd);
+    this.fd = next;
+    this.fileBytes = 0;
+  }
+}
