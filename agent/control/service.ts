@@ -1,0 +1,58 @@
+import { maxClipboardImageBytes } from "#protocol/control/limits.ts";
+import type { Log } from "#sys/log.ts";
+import type { Service } from "../service.ts";
+import { dispatch, type Facilities } from "./dispatch.ts";
+import { type HelloFacts, helloFields } from "./hello.ts";
+import { OwnHash } from "./own-hash.ts";
+import { underVmappInit } from "./power.ts";
+import { startSession } from "./session.ts";
+
+const gib = 1024 ** 3;
+
+/** the executable has about 104 MiB */
+const maxUpdateBytes = 256 * 1024 * 1024;
+
+/** how long after the start the own hash is computed when no host has asked for it: start-up needs the processor more */
+const hashDelayMs = 15_000;
+
+export interface ControlOptions {
+  log: Log;
+  /** caps of the agent's other services, asked at each hello */
+  caps: () => readonly string[];
+  /** build id, answered by `version`; `unknown` when absent */
+  build?: string;
+  /** the file whose SHA-256 stands for this program; what runs when absent */
+  executable?: string;
+  /** largest `file_put` in bytes; 4 GiB when absent */
+  maxPutBytes?: number;
+}
+
+/** The control daemon on port 1337: `vphoned` protocol v1 with the profile and extensions of docs/control.md. */
+export function createControlService({
+  log,
+  caps,
+  build = "unknown",
+  executable,
+  maxPutBytes = 4 * gib,
+}: ControlOptions): Service {
+  const ownHash = new OwnHash(executable);
+  setTimeout(() => void ownHash.start(), hashDelayMs).unref();
+  const power = underVmappInit();
+  const own = power ? ["power"] : [];
+  const facilities: Facilities = { build, power };
+  const facts: HelloFacts = { build, ownHash, caps: () => [...own, ...caps()], maxPutBytes, maxUpdateBytes };
+  const rawLimits = { update: maxUpdateBytes, filePut: maxPutBytes, clipboardImage: maxClipboardImageBytes };
+  return {
+    name: "control",
+    caps: own,
+    serve(peer) {
+      startSession({
+        peer,
+        log,
+        rawLimits,
+        hello: (binHash) => helloFields(facts, binHash),
+        handle: async (request, body) => dispatch(facilities, request, body),
+      });
+    },
+  };
+}

@@ -1,0 +1,155 @@
+/**
+ * One control connection (companion §11.2): first a hello, then requests, each handled and answered before the next is read.
+ * Connections share nothing here, so a silent or slow one delays no other.
+ */
+import type { Socket } from "node:net";
+import type { WireMessage } from "#protocol/control/message.ts";
+import { planRaw, type RawLimits } from "#protocol/control/raw-size.ts";
+import { ControlReader } from "#protocol/control/reader.ts";
+import { parseRequest, type Request } from "#protocol/control/requests.ts";
+import type { Log } from "#sys/log.ts";
+import type { Peer } from "../service.ts";
+import { judgeHello } from "./hello.ts";
+import type { Reply, RequestBody } from "./reply.ts";
+import { BrokenReplyError, RequestError } from "./request-error.ts";
+import { type ReplyFields, ReplyWriter } from "./writer.ts";
+
+/** how long a connection that was given up may still read its last answer */
+const lingerMs = 2_000;
+
+export interface SessionContext {
+  /** hash that the hello of this connection offered */
+  readonly binHash: string | undefined;
+}
+
+export interface SessionOptions {
+  readonly peer: Peer;
+  readonly log: Log;
+  readonly rawLimits: RawLimits;
+  readonly hello: (binHash: string | undefined) => Promise<ReplyFields>;
+  readonly handle: (request: Request, body: RequestBody, context: SessionContext) => Promise<Reply>;
+}
+
+export function startSession(options: SessionOptions): void {
+  const session = new Session(options);
+  void session.run();
+}
+
+type Verdict = "go on" | "close";
+
+class Session {
+  readonly #socket: Socket;
+  readonly #reader: ControlReader;
+  readonly #writer: ReplyWriter;
+
+  constructor(readonly options: SessionOptions) {
+    const { socket } = options.peer;
+    this.#socket = socket;
+    this.#writer = new ReplyWriter(socket);
+    this.#reader = new ControlReader({ pause: () => socket.pause(), resume: () => socket.resume() });
+    socket.on("data", (chunk: Uint8Array) => this.#reader.push(chunk));
+    socket.on("end", () => this.#reader.end());
+    socket.on("close", () => this.#reader.end());
+    socket.resume();
+  }
+
+  async run(): Promise<void> {
+    try {
+      const context = await this.#greet();
+      if (context !== undefined) await this.#serve(context);
+    } catch (error) {
+      // A peer that breaks the protocol or goes away ends its own session and nothing else.
+      if (!this.#socket.destroyed) {
+        this.options.log.warn("control connection given up", {
+          reason: error instanceof Error ? error.message : String(error),
+        });
+      }
+    }
+    this.#close();
+  }
+
+  /** The handshake. Undefined when the connection is not to be served. */
+  async #greet(): Promise<SessionContext | undefined> {
+    const message = await this.#reader.frame();
+    if (message === undefined) return undefined;
+    const outcome = judgeHello(message);
+    switch (outcome.kind) {
+      case "foreign":
+        return undefined;
+      case "refused":
+        await this.#writer.frame(outcome.fields);
+        return undefined;
+      case "accepted":
+        this.options.peer.spoke();
+        await this.#writer.frame(await this.options.hello(outcome.binHash));
+        return { binHash: outcome.binHash };
+    }
+  }
+
+  async #serve(context: SessionContext): Promise<void> {
+    for (;;) {
+      const message = await this.#reader.frame();
+      if (message === undefined) return;
+      if ((await this.#exchange(message, context)) === "close") return;
+    }
+  }
+
+  async #exchange(message: WireMessage, context: SessionContext): Promise<Verdict> {
+    const echo = message.id === undefined ? {} : { id: message.id };
+    const refuse = (code: string, msg: string): Promise<void> => this.#writer.frame({ t: "err", ...echo, msg, code });
+    const plan = planRaw(message, this.options.rawLimits);
+    if (plan.kind === "inadmissible") {
+      await refuse("bad_request", `${String(message.t)}: bad size: expected an integer from 0 to ${plan.limit}`);
+      return "close";
+    }
+    this.#reader.expectRaw(plan.bytes);
+    const parsed = parseRequest(message);
+    if (!parsed.ok) {
+      await refuse(parsed.code, parsed.msg);
+      return "go on";
+    }
+    let reply: Reply;
+    try {
+      reply = await this.options.handle(parsed.request, { size: plan.bytes, next: () => this.#reader.raw() }, context);
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error;
+      await refuse(error.code, error.message);
+      return "go on";
+    }
+    return this.#answer(reply, echo);
+  }
+
+  async #answer(reply: Reply, echo: { id?: unknown }): Promise<Verdict> {
+    try {
+      await this.#writer.frame({ ...reply.fields, ...echo });
+      await reply.body?.((chunk) => this.#writer.bytes(chunk));
+    } catch (error) {
+      if (!(error instanceof BrokenReplyError)) throw error;
+      this.options.log.warn("reply broken off", { reason: error.message });
+      return "close";
+    } finally {
+      await reply.close?.();
+    }
+    if (reply.after !== undefined) {
+      await this.#writer.flushed();
+      reply.after();
+    }
+    return "go on";
+  }
+
+  /** Ends our direction, and lets the peer read what it was sent before the connection goes. */
+  #close(): void {
+    const socket = this.#socket;
+    if (socket.destroyed) return;
+    const timer = setTimeout(() => socket.destroy(), lingerMs);
+    timer.unref();
+    socket.once("close", () => clearTimeout(timer));
+    socket.removeAllListeners("data");
+    socket.on("data", () => {});
+    socket.once("end", () => socket.destroy());
+    socket.resume();
+    socket.end(() => {
+      if (socket.readableEnded) socket.destroy();
+    });
+  }
+}
