@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { hostCid, ports, unixSocketName } from "#protocol/ports.ts";
 import type { Log } from "#sys/log.ts";
 import { listenVsock, peerCid } from "#sys/vsock.ts";
+import { descriptorOf } from "./descriptor.ts";
 import type { Service } from "./service.ts";
 
 /** `vsock`, or a directory that gets one Unix socket a port. */
@@ -94,9 +95,8 @@ function accept({
 
 /** Why a vsock peer may not be served, or undefined for the host. */
 function refusal(socket: Socket): string | undefined {
-  const handle: unknown = Reflect.get(socket, "_handle");
-  const fd: unknown = typeof handle === "object" && handle !== null ? Reflect.get(handle, "fd") : undefined;
-  if (typeof fd !== "number" || fd < 0) return "its descriptor is not known";
+  const fd = descriptorOf(socket);
+  if (fd === undefined) return "its descriptor is not known";
   try {
     const cid = peerCid(fd);
     return cid === hostCid ? undefined : `CID ${cid} is not the host`;

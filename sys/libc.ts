@@ -28,7 +28,7 @@ const { symbols } = dlopen("libc.so.6", {
   setsockopt: { args: ["int", "int", "int", "ptr", "u32"], returns: "int" },
   shutdown: { args: ["int", "int"], returns: "int" },
   socket: { args: ["int", "int", "int"], returns: "int" },
-  syscall: { args: ["i64", "i64", "i64"], returns: "i64" },
+  syscall: { args: ["i64", "i64", "ptr", "i64"], returns: "i64" },
   sync: { args: [], returns: "void" },
   sethostname: { args: ["ptr", "u64"], returns: "int" },
   umount2: { args: ["ptr", "int"], returns: "int" },
@@ -59,4 +59,14 @@ export function cString(text: string): Buffer {
   return Buffer.from(`${text}\0`, "utf8");
 }
 
-export const Errno = { EPERM: 1, ENOENT: 2, EINTR: 4, EIO: 5, ECHILD: 10, EAGAIN: 11, EBUSY: 16, EINVAL: 22, EPIPE: 32 } as const;
+export const Errno = {
+  EPERM: 1,
+  ENOENT: 2,
+  EINTR: 4,
+  EIO: 5,
+  ECHILD: 10,
+  EAGAIN: 11,
+  EBUSY: 16,
+  EINVAL: 22,
+  EPIPE: 32,
+} as const;

@@ -21,11 +21,7 @@ export interface MountRequest {
 /** `mount(2)`. Errors: SysError with the target named (EBUSY, ENODEV: no such type in this kernel, ENOENT, EPERM). */
 export function mountFilesystem({ source, target, type, flags, options }: MountRequest): void {
   const bits = flags.reduce((sum, flag) => sum | mountFlags[flag], 0);
-  check(
-    "mount",
-    libc.mount(cString(source), cString(target), cString(type), bits, cString(options)),
-    target,
-  );
+  check("mount", libc.mount(cString(source), cString(target), cString(type), bits, cString(options)), target);
 }
 
 /** Makes the whole filesystem at `target` read-only, wherever else it is mounted. Errors: SysError (EBUSY: open for writing). */

@@ -12,6 +12,7 @@ const EPOLLIN = 0x1;
 const EPOLLOUT = 0x4;
 const EPOLLERR = 0x8;
 const EPOLLHUP = 0x10;
+const EPOLLRDHUP = 0x2000;
 const EPOLLONESHOT = 0x40000000;
 
 const eventBuffer = new Uint8Array(12);
@@ -44,6 +45,7 @@ export class Watch {
   #registered = false;
   #onReadable: (() => void) | undefined;
   #onWritable: (() => void) | undefined;
+  #onHungUp: (() => void) | undefined;
 
   /** @param fd a non-blocking descriptor that epoll takes; it stays the caller's */
   constructor(fd: number) {
@@ -66,10 +68,17 @@ export class Watch {
     this.#arm();
   }
 
+  /** Calls back once when a socket's peer has closed its writing side or is gone, whatever is still unread. */
+  whenHungUp(callback: () => void): void {
+    this.#onHungUp = callback;
+    this.#arm();
+  }
+
   /** Ends the interest; callbacks that wait are dropped. */
   close(): void {
     this.#onReadable = undefined;
     this.#onWritable = undefined;
+    this.#onHungUp = undefined;
     if (!watches.delete(this.#token) || !this.#registered) return;
     libc.epoll_ctl(epollFd, EPOLL_CTL_DEL, this.#fd, ptr(eventBuffer));
   }
@@ -79,18 +88,22 @@ export class Watch {
     const failed = (events & (EPOLLERR | EPOLLHUP)) !== 0;
     const readable = failed || (events & EPOLLIN) !== 0 ? this.#onReadable : undefined;
     const writable = failed || (events & EPOLLOUT) !== 0 ? this.#onWritable : undefined;
+    const hungUp = failed || (events & EPOLLRDHUP) !== 0 ? this.#onHungUp : undefined;
     if (readable !== undefined) this.#onReadable = undefined;
     if (writable !== undefined) this.#onWritable = undefined;
+    if (hungUp !== undefined) this.#onHungUp = undefined;
     // One-shot: whichever interest did not fire has to be armed again.
-    if (this.#onReadable !== undefined || this.#onWritable !== undefined) this.#arm();
+    if ((this.#onReadable ?? this.#onWritable ?? this.#onHungUp) !== undefined) this.#arm();
     readable?.();
     writable?.();
+    hungUp?.();
   }
 
   #arm(): void {
     let events = EPOLLONESHOT;
     if (this.#onReadable !== undefined) events |= EPOLLIN;
     if (this.#onWritable !== undefined) events |= EPOLLOUT;
+    if (this.#onHungUp !== undefined) events |= EPOLLRDHUP;
     eventView.setUint32(0, events, true);
     eventView.setUint32(4, this.#token, true);
     eventView.setUint32(8, 0, true);

@@ -1,6 +1,7 @@
 /** What only the machine's first process asks of the kernel: to stop, and who hears Ctrl-Alt-Del. */
-import { check, Errno, errno, libc } from "./libc.ts";
+
 import { SysError } from "./errors.ts";
+import { check, Errno, errno, libc } from "./libc.ts";
 
 /** `halt` stops the processors and leaves the machine on. */
 export type PowerAction = "reboot" | "halt" | "power-off";

@@ -4,8 +4,8 @@
  */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { withCredentials } from "./credentials.ts";
 import { duplicateFd, setCloseOnExec } from "./fd.ts";
-import { withGroups } from "./groups.ts";
 import type { ExitStatus, SpawnRequest } from "./spawn.ts";
 import { FdReader, FdWriter } from "./stream-fd.ts";
 
@@ -48,8 +48,6 @@ export interface PtyRequest extends SpawnRequest {
   readonly rows: number;
   /** width in character cells */
   readonly cols: number;
-  /** supplementary groups of `uid`; given together with it */
-  readonly groups?: readonly number[];
 }
 
 /** A command with the pty as controlling terminal, in a session of its own. */
@@ -65,15 +63,15 @@ export interface PtyChild {
 }
 
 /** Starts the command. Throws when no pty is left or the fork fails; a failing exec shows as text on the pty and exit 1. */
-export function openPty({ file, argv, env, cwd, rows, cols, uid = -1, gid = -1, groups }: PtyRequest): PtyChild {
+export function openPty({ file, argv, env, cwd, rows, cols, credentials }: PtyRequest): PtyChild {
   let ended: (status: ExitStatus) => void = () => {};
   const exited = new Promise<ExitStatus>((resolve) => {
     ended = resolve;
   });
   const { fork, resize } = loadAddon();
   const environment = Object.entries(env).map(([key, value]) => `${key}=${value}`);
-  const started = withGroups(groups, () =>
-    fork(file, argv.slice(1), environment, cwd, cols, rows, uid, gid, true, "", (code, signal) =>
+  const started = withCredentials(credentials, () =>
+    fork(file, argv.slice(1), environment, cwd, cols, rows, -1, -1, true, "", (code, signal) =>
       ended(signal === 0 ? { code, signal: null } : { code: null, signal }),
     ),
   );

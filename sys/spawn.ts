@@ -4,6 +4,7 @@
  */
 
 import { constants } from "node:os";
+import { type Credentials, withCredentials } from "./credentials.ts";
 import { closeFd, createPipe, tryPipeSize } from "./fd.ts";
 import { FdReader, FdWriter } from "./stream-fd.ts";
 
@@ -23,8 +24,8 @@ export interface SpawnRequest {
   /** the whole environment of the child */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  readonly uid?: number;
-  readonly gid?: number;
+  /** absent: as this process */
+  readonly credentials?: Credentials | undefined;
 }
 
 export interface PipedChild {
@@ -40,7 +41,7 @@ export interface PipedChild {
  * Starts the child (new session, so that `kill(-pid)` reaches its group). Throws when it cannot be started: a SysError for
  * the pipes, otherwise Bun's error with a `code` such as ENOENT, EACCES or ENOEXEC.
  */
-export function spawnPiped({ file, argv, env, cwd, uid, gid }: SpawnRequest): PipedChild {
+export function spawnPiped({ file, argv, env, cwd, credentials }: SpawnRequest): PipedChild {
   const open: number[] = [];
   const pipe = () => {
     const pair = createPipe();
@@ -50,15 +51,15 @@ export function spawnPiped({ file, argv, env, cwd, uid, gid }: SpawnRequest): Pi
   try {
     const [stdin, stdout, stderr] = [pipe(), pipe(), pipe()];
     tryPipeSize(stdout.readFd, outputPipeBytes);
-    const child = Bun.spawn([file, ...argv.slice(1)], {
-      argv0: argv[0] ?? file,
-      env: { ...env },
-      cwd,
-      detached: true,
-      stdio: [stdin.readFd, stdout.writeFd, stderr.writeFd],
-      ...(uid === undefined ? {} : { uid }),
-      ...(gid === undefined ? {} : { gid }),
-    });
+    const child = withCredentials(credentials, () =>
+      Bun.spawn([file, ...argv.slice(1)], {
+        argv0: argv[0] ?? file,
+        env: { ...env },
+        cwd,
+        detached: true,
+        stdio: [stdin.readFd, stdout.writeFd, stderr.writeFd],
+      }),
+    );
     for (const fd of [stdin.readFd, stdout.writeFd, stderr.writeFd]) closeFd(fd);
     return {
       pid: child.pid,

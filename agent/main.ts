@@ -1,0 +1,43 @@
+/** The agent: every service of the guest in one process. `vmapp-init agent [--listen vsock|unix:DIR]`. */
+import { writeFileSync } from "node:fs";
+import { createLog } from "#sys/log.ts";
+import { createControlService } from "./control/service.ts";
+import { listen, parseListenTarget } from "./listener.ts";
+import type { Service } from "./service.ts";
+import { createShellService } from "./shell/service.ts";
+
+/** keeps the OOM killer away from the agent while any command is left to kill */
+const oomScoreAdjust = "-900";
+
+/** Starts every service; resolves once all of them listen. Throws a RangeError for arguments it does not know. */
+export async function runAgent(args: readonly string[]): Promise<void> {
+  const target = parseListenTarget(listenArgument(args));
+  const log = createLog("vmapp-agent");
+  process.on("uncaughtException", (error) => log.error("uncaught exception", { error: String(error.stack) }));
+  process.on("unhandledRejection", (reason) => log.error("unhandled rejection", { error: String(reason) }));
+  if (target.kind === "vsock") protectFromOomKiller();
+
+  const shell = createShellService({ log });
+  const others: Service[] = [shell];
+  const control = createControlService({ log, caps: () => others.flatMap((service) => service.caps) });
+  for (const service of [control, ...others]) {
+    await listen({ service, target, log });
+    log.info("listening", { service: service.name });
+  }
+}
+
+function listenArgument(args: readonly string[]): string {
+  if (args.length === 0) return "vsock";
+  const [flag, value, ...rest] = args;
+  if (flag !== "--listen" || value === undefined || rest.length > 0)
+    throw new RangeError(`cannot read the arguments ${JSON.stringify(args)}: expected --listen vsock|unix:DIR`);
+  return value;
+}
+
+function protectFromOomKiller(): void {
+  try {
+    writeFileSync("/proc/self/oom_score_adj", oomScoreAdjust);
+  } catch {
+    // Not privileged, as in a container: then nothing is adjusted.
+  }
+}

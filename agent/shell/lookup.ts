@@ -1,0 +1,78 @@
+/** Finds and checks a command before anything is forked, so that every refusal can be told apart ("Sessions that do not run"). */
+import { accessSync, closeSync, constants, existsSync, openSync, readSync, statSync } from "node:fs";
+import { isAbsolute, resolve } from "node:path";
+
+export type Lookup =
+  /** path of a file that can be executed */
+  | { readonly kind: "found"; readonly path: string }
+  | { readonly kind: "missing" }
+  /** it exists and cannot be run; `reason` reads like strerror */
+  | { readonly kind: "refused"; readonly reason: string };
+
+/**
+ * Looks `name` up: without a slash in `searchPath` (the first regular file with an x bit), with one from `cwd`.
+ */
+export function lookUp({ name, searchPath, cwd }: { name: string; searchPath: string; cwd: string }): Lookup {
+  if (name === "") return { kind: "missing" };
+  if (name.includes("\0")) return { kind: "refused", reason: "a NUL byte in the command" };
+  if (name.includes("/")) return inspect(isAbsolute(name) ? name : resolve(cwd, name));
+  for (const directory of searchPath.split(":")) {
+    // An empty entry of PATH means the working directory.
+    const path = resolve(cwd, directory, name);
+    if (isExecutableFile(path)) return inspect(path);
+  }
+  return { kind: "missing" };
+}
+
+function isExecutableFile(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+function inspect(path: string): Lookup {
+  let stat: ReturnType<typeof statSync>;
+  try {
+    stat = statSync(path);
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    return code === "ENOENT" || code === "ENOTDIR" ? { kind: "missing" } : { kind: "refused", reason: String(code) };
+  }
+  if (stat.isDirectory()) return { kind: "refused", reason: "is a directory" };
+  // root passes access(2) for any file with one x bit, and execve asks for just that.
+  if (!stat.isFile() || (stat.mode & 0o111) === 0) return { kind: "refused", reason: "permission denied" };
+  return inspectFormat(path);
+}
+
+const elfMagic = Buffer.from([0x7f, 0x45, 0x4c, 0x46]);
+
+/** Executable format: ELF, or a script whose interpreter exists. */
+function inspectFormat(path: string): Lookup {
+  let head: Buffer;
+  try {
+    head = readHead(path, 256);
+  } catch {
+    // Executable but not readable: legal, and only execve can tell.
+    return { kind: "found", path };
+  }
+  if (head.subarray(0, 4).equals(elfMagic)) return { kind: "found", path };
+  if (head[0] !== 0x23 || head[1] !== 0x21) return { kind: "refused", reason: "exec format error" };
+  const line = head.subarray(2).toString("latin1").split("\n", 1)[0] ?? "";
+  const interpreter = line.trim().split(/[ \t]/, 1)[0] ?? "";
+  if (interpreter === "" || !existsSync(interpreter))
+    return { kind: "refused", reason: `its interpreter ${JSON.stringify(interpreter)} does not exist` };
+  return { kind: "found", path };
+}
+
+function readHead(path: string, bytes: number): Buffer {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const buffer = Buffer.alloc(bytes);
+    return buffer.subarray(0, readSync(fd, buffer, 0, bytes, 0));
+  } finally {
+    closeSync(fd);
+  }
+}
