@@ -12,6 +12,16 @@ export interface Log {
   error(message: string, fields?: LogFields): void;
 }
 
+const levels = ["info", "warn", "error"] as const;
+export type LogLevel = (typeof levels)[number];
+
+let leastLevel = Math.max(0, levels.indexOf(process.env.VMAPP_LOG_LEVEL as LogLevel));
+
+/** Drops lines of less importance in this process. Until called, `$VMAPP_LOG_LEVEL` says it, or everything is printed. */
+export function setLogLevel(level: LogLevel): void {
+  leastLevel = levels.indexOf(level);
+}
+
 const bootOffsetSeconds = uptimeSeconds() - performance.now() / 1000;
 
 function uptimeSeconds(): number {
@@ -34,7 +44,8 @@ function formatValue(value: string | number | boolean): string {
 }
 
 export function createLog(program: string): Log {
-  const write = (level: string, message: string, fields: LogFields = {}): void => {
+  const write = (level: LogLevel, message: string, fields: LogFields = {}): void => {
+    if (levels.indexOf(level) < leastLevel) return;
     let line = `${program}: ${secondsSinceBoot().toFixed(3)} ${level} ${message}`;
     for (const [key, value] of Object.entries(fields)) {
       if (value !== undefined) line += ` ${key}=${formatValue(value)}`;

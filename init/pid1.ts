@@ -1,0 +1,85 @@
+/** PID 1: puts the parts together. It never reads a client's bytes, and no exception in here ends it. */
+import { readFileSync } from "node:fs";
+import { type BootConfig, decodeBootConfig } from "#protocol/boot-config.ts";
+import { createLog, type Log, setLogLevel } from "#sys/log.ts";
+import { deliverCtrlAltDelAsSignal, type PowerAction } from "#sys/power.ts";
+import { peekExitedChild, reap } from "#sys/process.ts";
+import { boot } from "./boot.ts";
+import { serviceEnvironment } from "./environment.ts";
+import { Power } from "./power.ts";
+import { ownChildren, reapOrphans } from "./reaping.ts";
+import { declaredServices } from "./services.ts";
+import { Supervisor } from "./supervisor.ts";
+import { buildId } from "./version.ts";
+
+/** SIGCHLDs that come at once are one: a look now and then finds what they left */
+const reapIntervalMs = 5_000;
+
+/** SIGUSR1, SIGUSR2 and SIGTERM as busybox sends them; SIGINT is Ctrl-Alt-Del */
+const powerSignals: Readonly<Record<string, PowerAction>> = {
+  SIGUSR1: "halt",
+  SIGUSR2: "power-off",
+  SIGTERM: "reboot",
+  SIGINT: "reboot",
+};
+
+/** @param agentArguments handed to the agent, e.g. `["--listen", "unix:/run/x"]` */
+export function runPid1({
+  self,
+  agentArguments,
+}: {
+  self: readonly [string, ...string[]];
+  agentArguments: readonly string[];
+}): void {
+  const log = createLog("vmapp-init");
+  process.on("uncaughtException", (error) => log.error("unexpected exception", { error: describe(error) }));
+  process.on("unhandledRejection", (reason) => log.error("unexpected rejection", { error: describe(reason) }));
+  if (process.pid !== 1) {
+    log.error("init is for process 1 alone", { pid: process.pid });
+    process.exitCode = 2;
+    return;
+  }
+
+  const ownsMachine = guard(log, "take Ctrl-Alt-Del", deliverCtrlAltDelAsSignal) ?? true;
+  const supervisor = new Supervisor({ log });
+  const power = new Power({ log, supervisor, ownsMachine });
+  for (const [signal, action] of Object.entries(powerSignals)) process.on(signal, () => power.request(action, signal));
+  process.on("SIGHUP", () => {});
+
+  const reapAll = () =>
+    guard(log, "reap", () =>
+      reapOrphans({ peek: peekExitedChild, reap, children: ownChildren, owned: (pid) => supervisor.owns(pid) }),
+    );
+  process.on("SIGCHLD", reapAll);
+  setInterval(reapAll, reapIntervalMs);
+
+  const config = guard(log, "read the boot config", () => readBootConfig(log)) ?? {};
+  const logLevel = config.logLevel ?? "info";
+  setLogLevel(logLevel);
+  log.info("init started", { build: buildId });
+  guard(log, "boot", () => boot({ config, log }));
+
+  const env = serviceEnvironment({ VMAPP_LOG_LEVEL: logLevel });
+  for (const service of declaredServices({ self, agentArguments, env })) supervisor.start(service);
+  log.info("services started", Object.fromEntries(supervisor.running().map(({ name, pid }) => [name, pid])));
+}
+
+function readBootConfig(log: Log): BootConfig {
+  const { config, problems } = decodeBootConfig(readFileSync("/proc/cmdline", "utf8"));
+  for (const problem of problems) log.warn("bad boot config", { problem });
+  return config;
+}
+
+/** Carries on without a part that fails. */
+function guard<T>(log: Log, what: string, task: () => T): T | undefined {
+  try {
+    return task();
+  } catch (error) {
+    log.error(`cannot ${what}`, { error: describe(error) });
+    return undefined;
+  }
+}
+
+function describe(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

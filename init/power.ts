@@ -1,0 +1,133 @@
+/** Takes the machine down, step by step as `power-plan.ts` orders. Every step is bounded; one that fails is logged and the next one follows. */
+import { readFileSync } from "node:fs";
+import type { Log } from "#sys/log.ts";
+import { type PowerAction, rebootMachine } from "#sys/power.ts";
+import { sendSignal } from "#sys/process.ts";
+import { FilesystemCalls } from "./filesystem-calls.ts";
+import { parseMountTable } from "./mount-table.ts";
+import {
+  type FilesystemStep,
+  filesystemLimitMs,
+  type PowerStep,
+  type ProcessGroup,
+  planFilesystems,
+  planPower,
+} from "./power-plan.ts";
+import { livingProcesses, type ProcessEntry } from "./process-table.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+const pollMs = 20;
+const signals = { SIGTERM: 15, SIGKILL: 9, SIGCONT: 18 } as const;
+
+/** up: nothing asked for; stopping: on the way down; hurried: asked again, so processes get no more time */
+type Phase = "up" | "stopping" | "hurried";
+
+export class Power {
+  readonly #log: Log;
+  readonly #supervisor: Supervisor;
+  readonly #ownsMachine: boolean;
+  readonly #calls = new FilesystemCalls();
+  #phase: Phase = "up";
+
+  constructor({ log, supervisor, ownsMachine }: { log: Log; supervisor: Supervisor; ownsMachine: boolean }) {
+    this.#log = log;
+    this.#supervisor = supervisor;
+    this.#ownsMachine = ownsMachine;
+  }
+
+  /** Starts the way down. A second request hurries the first one, whose action stands. */
+  request(action: PowerAction, reason: string): void {
+    switch (this.#phase) {
+      case "up":
+        this.#phase = "stopping";
+        this.#log.info("going down", { action, reason });
+        void this.#goDown(action);
+        return;
+      case "stopping":
+        this.#phase = "hurried";
+        this.#log.warn("asked again: processes get no more time", { action, reason });
+        return;
+      case "hurried":
+    }
+  }
+
+  async #goDown(action: PowerAction): Promise<void> {
+    for (const step of planPower({ action, ownsMachine: this.#ownsMachine })) {
+      try {
+        await this.#carryOut(step);
+      } catch (error) {
+        this.#log.error("a step on the way down failed", { step: step.do, error: String(error) });
+      }
+    }
+  }
+
+  async #carryOut(step: PowerStep): Promise<void> {
+    switch (step.do) {
+      case "stop-supervising":
+        return this.#supervisor.stop();
+      case "signal":
+        return this.#signal(step.who, step.signal);
+      case "await-end":
+        return this.#awaitEnd(step.who, step.limitMs);
+      case "sync":
+        return this.#report("sync", await this.#calls.run({ do: "sync" }, step.limitMs));
+      case "release-filesystems":
+        for (const each of planFilesystems(parseMountTable(readFileSync("/proc/self/mountinfo", "utf8"))))
+          await this.#release(each);
+        return;
+      case "ask-kernel":
+        this.#log.info("down", { action: step.action });
+        return rebootMachine(step.action);
+    }
+  }
+
+  #members(who: ProcessGroup): ProcessEntry[] {
+    const carriers = new Set(
+      this.#supervisor
+        .running()
+        .filter((service) => service.carriesSessions)
+        .map((service) => service.pid),
+    );
+    return livingProcesses().filter(
+      ({ pid }) => who === "everything" || carriers.has(pid) === (who === "session-carriers"),
+    );
+  }
+
+  #signal(who: ProcessGroup, signal: "SIGTERM" | "SIGKILL"): void {
+    if (process.pid !== 1) throw new Error("only process 1 may signal everything");
+    if (who === "everything") {
+      // The kernel's own list: a process that forks faster than /proc is read does not escape it. PID 1 is left out.
+      sendSignal(-1, signals[signal]);
+      return;
+    }
+    for (const { pid } of this.#members(who)) {
+      sendSignal(pid, signals[signal]);
+      // A stopped process acts on SIGTERM only once it runs again.
+      sendSignal(pid, signals.SIGCONT);
+    }
+  }
+
+  async #awaitEnd(who: ProcessGroup, limitMs: number): Promise<void> {
+    const deadline = performance.now() + limitMs;
+    let left = this.#members(who);
+    while (left.length > 0 && performance.now() < deadline && this.#phase !== "hurried") {
+      await Bun.sleep(pollMs);
+      left = this.#members(who);
+    }
+    if (left.length > 0)
+      this.#log.warn("processes did not end in time", { who, count: left.length, first: left[0]?.name, limitMs });
+  }
+
+  async #release(step: FilesystemStep): Promise<void> {
+    const problem = await this.#calls.run({ do: step.do, target: step.target }, filesystemLimitMs);
+    if (problem === undefined || step.do !== "unmount") return this.#report(`${step.do} ${step.target}`, problem);
+    this.#report(
+      `${step.otherwise} ${step.target}`,
+      await this.#calls.run({ do: step.otherwise, target: step.target }, filesystemLimitMs),
+    );
+  }
+
+  #report(what: string, problem: string | undefined): void {
+    if (problem !== undefined) this.#log.error(`cannot ${what}`, { error: problem });
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * Runs the declared services as `supervision.ts` decides. It owns the processes that it starts: Bun waits for them, and
+ * {@link Supervisor.owns} tells the reaper to leave them alone.
+ */
+import { writeSync } from "node:fs";
+import type { Log } from "#sys/log.ts";
+import { prefixLines } from "./service-output.ts";
+import type { ServiceSpec } from "./services.ts";
+import {
+  decide,
+  restartBudget,
+  type ServiceAction,
+  type ServiceEvent,
+  type ServiceState,
+  slowRetryMs,
+  stopped,
+} from "./supervision.ts";
+
+interface Supervised {
+  readonly spec: ServiceSpec;
+  state: ServiceState;
+  /** of the running process; undefined between runs */
+  pid: number | undefined;
+  timer: NodeJS.Timeout | undefined;
+}
+
+export class Supervisor {
+  readonly #log: Log;
+  readonly #services: Supervised[] = [];
+
+  constructor({ log }: { log: Log }) {
+    this.#log = log;
+  }
+
+  /** Starts a service; one that cannot be started is treated as one that failed at once. */
+  start(spec: ServiceSpec): void {
+    const service: Supervised = { spec, state: stopped, pid: undefined, timer: undefined };
+    this.#services.push(service);
+    this.#handle(service, { type: "start" });
+  }
+
+  /** Nothing is started any more; what runs goes on. */
+  stop(): void {
+    for (const service of this.#services) {
+      clearTimeout(service.timer);
+      this.#handle(service, { type: "stop" });
+    }
+  }
+
+  /** Whether this child is waited for here. */
+  owns(pid: number): boolean {
+    return this.#services.some((service) => service.pid === pid);
+  }
+
+  /** The running services, by name. */
+  running(): { name: string; pid: number; carriesSessions: boolean }[] {
+    return this.#services.flatMap(({ spec, pid }) =>
+      pid === undefined ? [] : [{ name: spec.name, pid, carriesSessions: spec.carriesSessions }],
+    );
+  }
+
+  #handle(service: Supervised, event: ServiceEvent): void {
+    const { state, action } = decide(service.spec.restart, service.state, event, performance.now());
+    service.state = state;
+    this.#carryOut(service, action);
+    if (action.do === "spawn" && event.type !== "start" && service.pid !== undefined)
+      this.#log.info("service started again", { service: service.spec.name, pid: service.pid });
+  }
+
+  #carryOut(service: Supervised, action: ServiceAction): void {
+    switch (action.do) {
+      case "nothing":
+        return;
+      case "spawn":
+        this.#spawn(service);
+        return;
+      case "wait":
+        if (action.budgetSpent)
+          this.#log.error("service keeps ending and is started more rarely", {
+            service: service.spec.name,
+            restarts: restartBudget,
+            retrySeconds: slowRetryMs / 1000,
+          });
+        service.timer = setTimeout(() => this.#handle(service, { type: "due" }), action.delayMs);
+    }
+  }
+
+  #spawn(service: Supervised): void {
+    const { spec } = service;
+    try {
+      const child = Bun.spawn([...spec.argv], {
+        env: { ...spec.env },
+        cwd: "/",
+        stdin: "ignore",
+        stdout: spec.output === "console" ? "inherit" : "pipe",
+        stderr: spec.output === "console" ? "inherit" : "pipe",
+        detached: true,
+        onExit: (_, code, signal) => this.#ended(service, code, signal),
+      });
+      service.pid = child.pid;
+      for (const output of [child.stdout, child.stderr]) {
+        if (output instanceof ReadableStream) this.#passOn(spec.name, output);
+      }
+    } catch (error) {
+      this.#log.error("service cannot be started", {
+        service: spec.name,
+        error: error instanceof Error ? error.message : String(error),
+      });
+      // Not from inside the decision that asked for the start.
+      queueMicrotask(() => this.#handle(service, { type: "ended", failed: true }));
+    }
+  }
+
+  #passOn(name: string, output: ReadableStream<Uint8Array>): void {
+    prefixLines({ output, name, write: (lines) => writeSync(1, lines) }).catch((error: unknown) =>
+      this.#log.warn("output of a service is lost", { service: name, error: String(error) }),
+    );
+  }
+
+  #ended(service: Supervised, code: number | null, signal: number | string | null): void {
+    const pid = service.pid;
+    service.pid = undefined;
+    const failed = code !== 0;
+    if (service.state.phase === "running")
+      this.#log.warn("service ended", {
+        service: service.spec.name,
+        ...(pid === undefined ? {} : { pid }),
+        ...(signal === null ? { code: code ?? "unknown" } : { signal }),
+      });
+    this.#handle(service, { type: "ended", failed });
+  }
+}
