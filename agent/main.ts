@@ -1,5 +1,6 @@
 /** The agent: every service of the guest in one process. `vmapp-init agent [--listen vsock|unix:DIR]`. */
 import { writeFileSync } from "node:fs";
+import { ports } from "#protocol/ports.ts";
 import { createLog } from "#sys/log.ts";
 import { createControlService } from "./control/service.ts";
 import { listen, parseListenTarget } from "./listener.ts";
@@ -22,8 +23,9 @@ export async function runAgent(args: readonly string[]): Promise<void> {
   const control = createControlService({ log, caps: () => others.flatMap((service) => service.caps) });
   for (const service of [control, ...others]) {
     await listen({ service, target, log });
-    log.info("listening", { service: service.name });
+    log.info("listening", { service: service.name, port: ports[service.name] });
   }
+  log.info("ready");
 }
 
 function listenArgument(args: readonly string[]): string {

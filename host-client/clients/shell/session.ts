@@ -1,0 +1,227 @@
+/** The client's end of one shell session (vsock 1027), over any connection. Runs on Bun and Node. */
+import { Readable, Writable } from "node:stream";
+import { match } from "ts-pattern";
+import { decodeFrame, encodeFrame, RawFrameDecoder, type ShellFrame, ShellFrameError } from "#protocol/shell/frames.ts";
+import { encodeStart, type ShellStart } from "#protocol/shell/start.ts";
+import type { Connection } from "../../transport/connection.ts";
+import { StdinCredit } from "./credit.ts";
+import { closedEarlyMessage, closedMessage, ShellError } from "./error.ts";
+
+/** largest stdin payload sent, in bytes */
+const stdinPayloadBytes = 64 * 1024;
+
+export interface ShellExit {
+  /** the command's exit status, 128 + n when signal n killed it, 127 when it does not exist */
+  readonly code: number;
+}
+
+export interface ShellSession {
+  /** The command's input; `end()` closes it. Writes wait for credit. Input after the exit is dropped. */
+  readonly stdin: Writable;
+  /** The command's output, or all of it on a pty. Must be consumed, as `stderr` must: both share one connection. */
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Resolves when the command runs; stays pending for one that does not exist. Rejects with {@link ShellError}. */
+  readonly started: Promise<void>;
+  /** Resolves with the exit status, once all output was handed to the streams. Rejects with {@link ShellError}. */
+  readonly exit: Promise<ShellExit>;
+  /** Tells the pty its size in cells; without effect on pipes. */
+  resize(size: { readonly rows: number; readonly cols: number }): void;
+  /** Signals the command's process group; the agent acts on 1 (HUP), 2 (INT) and 15 (TERM) only. */
+  signal(number: number): void;
+  /** Drops the connection: the agent hangs the command up (SIGHUP, 2 s, SIGKILL). */
+  disconnect(reason?: ShellError): void;
+}
+
+/**
+ * Starts a command over `connection`, which the session owns from here on. Flow control is always asked for.
+ * Nothing is awaited: failures arrive through `started` and `exit`.
+ */
+export function openShell({ connection, start }: { connection: Connection; start: ShellStart }): ShellSession {
+  return new Session(connection, start);
+}
+
+class Session implements ShellSession {
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  readonly started: Promise<void>;
+  readonly exit: Promise<ShellExit>;
+  readonly #connection: Connection;
+  readonly #decoder = new RawFrameDecoder();
+  readonly #credit = new StdinCredit();
+  #resolveStarted: () => void = () => {};
+  #rejectStarted: (error: ShellError) => void = () => {};
+  #resolveExit: (exit: ShellExit) => void = () => {};
+  #rejectExit: (error: ShellError) => void = () => {};
+  #running = false;
+  #over = false;
+
+  constructor(connection: Connection, start: ShellStart) {
+    this.#connection = connection;
+    this.started = new Promise((resolve, reject) => {
+      this.#resolveStarted = resolve;
+      this.#rejectStarted = reject;
+    });
+    this.exit = new Promise((resolve, reject) => {
+      this.#resolveExit = resolve;
+      this.#rejectExit = reject;
+    });
+    // Callers may care for one of the two only.
+    this.started.catch(() => {});
+    this.exit.catch(() => {});
+
+    const { socket } = connection;
+    this.stdout = new Readable({ read: () => this.#resume() });
+    this.stderr = new Readable({ read: () => this.#resume() });
+    this.stdin = new Writable({
+      highWaterMark: stdinPayloadBytes,
+      write: (chunk: Buffer, _encoding, done) => this.#sendStdin(chunk, done),
+      final: (done) => this.#endStdin(done),
+    });
+    socket.on("data", (chunk: Uint8Array) => this.#receive(chunk));
+    socket.on("end", () => this.#closed());
+    socket.on("error", (cause) => this.#closed(cause));
+    socket.on("close", () => this.#closed());
+    this.#send({ type: "start", payload: encodeStart({ ...start, flow: true }) });
+    socket.resume();
+  }
+
+  resize({ rows, cols }: { readonly rows: number; readonly cols: number }): void {
+    this.#send({ type: "resize", rows, cols });
+  }
+
+  signal(number: number): void {
+    this.#send({ type: "signal", number });
+  }
+
+  disconnect(reason = new ShellError("closed", "the session was disconnected")): void {
+    this.#fail(reason);
+  }
+
+  #receive(chunk: Uint8Array): void {
+    if (this.#over) return;
+    this.#decoder.push(chunk);
+    try {
+      for (let raw = this.#decoder.next(); raw !== undefined && !this.#over; raw = this.#decoder.next())
+        this.#apply(decodeFrame(raw));
+    } catch (error) {
+      if (!(error instanceof ShellFrameError)) throw error;
+      this.#fail(new ShellError("protocol", `the agent broke the shell protocol: ${error.message}`, { cause: error }));
+    }
+  }
+
+  #apply(frame: ShellFrame): void {
+    match(frame)
+      .with({ type: "stdout" }, ({ bytes }) => this.#deliver(this.stdout, bytes))
+      .with({ type: "stderr" }, ({ bytes }) => this.#deliver(this.stderr, bytes))
+      .with({ type: "window" }, ({ bytes }) => this.#credit.add(bytes))
+      .with({ type: "started" }, () => {
+        this.#running = true;
+        this.#credit.started();
+        this.#resolveStarted();
+      })
+      .with({ type: "exit" }, ({ code }) => this.#finish({ code }))
+      .with({ type: "error" }, ({ message }) => this.#fail(new ShellError("refused", message)))
+      .with({ type: "offset" }, () => {})
+      .with({ type: "start" }, { type: "stdin" }, { type: "stdinEof" }, { type: "resize" }, { type: "signal" }, () => {
+        throw new ShellFrameError(`the agent sent a client's frame, ${frame.type}`);
+      })
+      .exhaustive();
+  }
+
+  #deliver(stream: Readable, bytes: Uint8Array): void {
+    if (stream.destroyed) return;
+    if (!stream.push(bytes)) this.#connection.socket.pause();
+  }
+
+  /** Reads on once neither stream is full. */
+  #resume(): void {
+    if (this.#over) return;
+    const full = [this.stdout, this.stderr].some(
+      (stream) => !stream.destroyed && stream.readableLength >= stream.readableHighWaterMark,
+    );
+    if (!full) this.#connection.socket.resume();
+  }
+
+  #sendStdin(chunk: Buffer, done: (error?: Error) => void): void {
+    let offset = 0;
+    const next = (): void => {
+      while (offset < chunk.length) {
+        if (this.#over) break;
+        const bytes = this.#credit.take(Math.min(stdinPayloadBytes, chunk.length - offset));
+        if (bytes === 0) {
+          this.#credit.whenChanged(next);
+          return;
+        }
+        const frame = encodeFrame({ type: "stdin", bytes: chunk.subarray(offset, offset + bytes) });
+        offset += bytes;
+        if (!this.#connection.socket.write(frame)) {
+          this.#afterDrain(next);
+          return;
+        }
+      }
+      done();
+    };
+    next();
+  }
+
+  #endStdin(done: (error?: Error) => void): void {
+    if (this.#over) {
+      done();
+      return;
+    }
+    if (!this.#credit.known) {
+      this.#credit.whenChanged(() => this.#endStdin(done));
+      return;
+    }
+    this.#send({ type: "stdinEof" });
+    done();
+  }
+
+  /** The socket has room again, or the session is over, in which case nothing drains any more. */
+  #afterDrain(callback: () => void): void {
+    const { socket } = this.#connection;
+    const go = () => {
+      socket.off("drain", go);
+      socket.off("close", go);
+      callback();
+    };
+    socket.on("drain", go);
+    socket.on("close", go);
+  }
+
+  #send(frame: ShellFrame): void {
+    const { socket } = this.#connection;
+    if (this.#over || socket.destroyed || socket.writableEnded) return;
+    socket.write(encodeFrame(frame));
+  }
+
+  #closed(cause?: Error): void {
+    const message = this.#running ? closedMessage : closedEarlyMessage;
+    this.#fail(new ShellError("closed", message, cause === undefined ? undefined : { cause }));
+  }
+
+  #finish(exit: ShellExit): void {
+    if (!this.#end()) return;
+    this.#resolveExit(exit);
+  }
+
+  #fail(error: ShellError): void {
+    if (!this.#end()) return;
+    this.#rejectStarted(error);
+    this.#rejectExit(error);
+  }
+
+  /** Returns whether this call was the one that ended the session. */
+  #end(): boolean {
+    if (this.#over) return false;
+    this.#over = true;
+    this.stdout.push(null);
+    this.stderr.push(null);
+    // Lets a write that waits for credit finish, so that `stdin` does not hang.
+    this.#credit.started();
+    this.#connection.socket.destroy();
+    return true;
+  }
+}

@@ -1,0 +1,45 @@
+/** A real agent of this checkout as a process of its own, listening on Unix sockets in a temporary directory. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export interface LocalAgent {
+  /** `unix:DIR` */
+  readonly target: string;
+  readonly directory: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+/** Starts it; resolves once every service listens. Rejects with the agent's own output when it ends before that. */
+export async function startLocalAgent(): Promise<LocalAgent> {
+  const directory = mkdtempSync(join(tmpdir(), "vmapp-agent-"));
+  const child = Bun.spawn([process.execPath, join(import.meta.dirname, "../../init/main.ts"), "agent", "--listen", `unix:${directory}`], {
+    stdin: "ignore",
+    stdout: "inherit",
+    stderr: "pipe",
+    env: { ...process.env, TMPDIR: tmpdir() },
+  });
+  const stop = async () => {
+    child.kill("SIGKILL");
+    await child.exited;
+    rmSync(directory, { recursive: true, force: true });
+  };
+  const reader = child.stderr.getReader();
+  let output = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) {
+      await stop();
+      throw new Error(`the agent ended before it listened: ${output}`);
+    }
+    output += new TextDecoder().decode(value);
+    if (output.includes("ready")) break;
+  }
+  void drain(reader);
+  return { target: `unix:${directory}`, directory, pid: child.pid, stop };
+}
+
+async function drain(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
+  while (!(await reader.read()).done);
+}
