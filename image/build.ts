@@ -27,7 +27,7 @@ const files = {
   base: join(image, "base.squashfs"),
 };
 /** The program, and the Workers that it starts by file name. */
-const initEntries = ["init/main.ts", "sys/poller-worker.ts"];
+const initEntries = ["init/main.ts", "init/filesystem-worker.ts", "sys/poller-worker.ts"];
 const interpreter = join(work, "bun");
 const init = join(work, "vmapp-init");
 const ptyAddon = join(work, "pty.node");
