@@ -30,12 +30,17 @@ export function encodeFrame(payload: Uint8Array, limit: number): Buffer {
   return frame;
 }
 
+/** payloads from here on are put together in one buffer while they arrive, instead of being kept twice at the end */
+const bulkBytes = 1024 * 1024;
+
 /**
  * Cuts a stream into frames, however it was chunked. `push` bytes, then call `next` until it answers undefined.
  * A bad length throws {@link FrameLimitError} as soon as the header is known, before the payload is waited for.
  */
 export class FrameDecoder {
   readonly #queue = new ByteQueue();
+  /** a large payload that is arriving; its memory is untouched, and so not taken, beyond `filled` */
+  #bulk: { readonly payload: Uint8Array; filled: number } | undefined;
 
   constructor(
     /** largest payload allowed, in bytes */
@@ -48,16 +53,33 @@ export class FrameDecoder {
 
   /** The next whole payload, or undefined until more arrives. */
   next(): Uint8Array | undefined {
+    if (this.#bulk !== undefined) return this.#fillBulk(this.#bulk);
     if (this.#queue.length < frameHeaderBytes) return undefined;
     const length = this.#queue.peekUint32BE(0);
     if (length === 0 || length > this.limit) throw new FrameLimitError(length, this.limit);
-    if (this.#queue.length < frameHeaderBytes + length) return undefined;
+    if (this.#queue.length < frameHeaderBytes + length) {
+      if (length < bulkBytes) return undefined;
+      this.#queue.take(frameHeaderBytes);
+      this.#bulk = { payload: Buffer.allocUnsafeSlow(length), filled: 0 };
+      return this.#fillBulk(this.#bulk);
+    }
     this.#queue.take(frameHeaderBytes);
     return this.#queue.take(length);
   }
 
+  #fillBulk(bulk: { readonly payload: Uint8Array; filled: number }): Uint8Array | undefined {
+    while (this.#queue.length > 0 && bulk.filled < bulk.payload.length) {
+      const piece = this.#queue.takeUpTo(bulk.payload.length - bulk.filled);
+      bulk.payload.set(piece, bulk.filled);
+      bulk.filled += piece.length;
+    }
+    if (bulk.filled < bulk.payload.length) return undefined;
+    this.#bulk = undefined;
+    return bulk.payload;
+  }
+
   /** Whether the stream may end here: nothing of a further frame has arrived. */
   get atBoundary(): boolean {
-    return this.#queue.length === 0;
+    return this.#queue.length === 0 && this.#bulk === undefined;
   }
 }
