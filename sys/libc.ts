@@ -20,19 +20,27 @@ const { symbols } = dlopen("libc.so.6", {
   getsockopt: { args: ["int", "int", "int", "ptr", "ptr"], returns: "int" },
   ioctl: { args: ["int", "u64", "ptr"], returns: "int" },
   kill: { args: ["int", "int"], returns: "int" },
+  lgetxattr: { args: ["ptr", "ptr", "ptr", "u64"], returns: "i64" },
   listen: { args: ["int", "int"], returns: "int" },
+  llistxattr: { args: ["ptr", "ptr", "u64"], returns: "i64" },
+  lseek: { args: ["int", "i64", "int"], returns: "i64" },
+  lsetxattr: { args: ["ptr", "ptr", "ptr", "u64", "int"], returns: "int" },
+  mknod: { args: ["ptr", "u32", "u64"], returns: "int" },
   mount: { args: ["ptr", "ptr", "ptr", "u64", "ptr"], returns: "int" },
   pipe2: { args: ["ptr", "int"], returns: "int" },
   read: { args: ["int", "ptr", "u64"], returns: "i64" },
   reboot: { args: ["int"], returns: "int" },
   setrlimit: { args: ["int", "ptr"], returns: "int" },
   renameat2: { args: ["int", "ptr", "int", "ptr", "u32"], returns: "int" },
+  send: { args: ["int", "ptr", "u64", "int"], returns: "i64" },
   setsockopt: { args: ["int", "int", "int", "ptr", "u32"], returns: "int" },
   shutdown: { args: ["int", "int"], returns: "int" },
   socket: { args: ["int", "int", "int"], returns: "int" },
+  splice: { args: ["int", "ptr", "int", "ptr", "u64", "u32"], returns: "int" },
   syscall: { args: ["i64", "i64", "ptr", "i64"], returns: "i64" },
   sync: { args: [], returns: "void" },
   sethostname: { args: ["ptr", "u64"], returns: "int" },
+  utimensat: { args: ["int", "ptr", "ptr", "int"], returns: "int" },
   umount2: { args: ["ptr", "int"], returns: "int" },
   waitid: { args: ["int", "u32", "ptr", "int"], returns: "int" },
   waitpid: { args: ["int", "ptr", "int"], returns: "int" },
@@ -56,7 +64,12 @@ export function check(call: string, result: number | bigint, subject?: string): 
 }
 
 /** A NUL-terminated copy for a `const char *` argument. Throws when the text holds a NUL itself. */
-export function cString(text: string): Buffer {
+export function cString(text: string | Uint8Array): Buffer {
+  if (typeof text !== "string") {
+    if (text.includes(0))
+      throw new TypeError(`a path with a NUL byte: ${JSON.stringify(Buffer.from(text).toString())}`);
+    return Buffer.concat([text, new Uint8Array(1)]);
+  }
   if (text.includes("\0")) throw new TypeError(`text with a NUL byte: ${JSON.stringify(text)}`);
   return Buffer.from(`${text}\0`, "utf8");
 }
