@@ -41,7 +41,31 @@ export interface PipedChild {
  * Starts the child (new session, so that `kill(-pid)` reaches its group). Throws when it cannot be started: a SysError for
  * the pipes, otherwise Bun's error with a `code` such as ENOENT, EACCES or ENOEXEC.
  */
-export function spawnPiped({ file, argv, env, cwd, credentials }: SpawnRequest): PipedChild {
+export function spawnPiped(request: SpawnRequest): PipedChild {
+  const stdin = createPipe();
+  try {
+    const child = start(request, stdin.readFd);
+    closeFd(stdin.readFd);
+    return { ...child, stdin: new FdWriter(stdin.writeFd) };
+  } catch (error) {
+    closeFd(stdin.readFd);
+    closeFd(stdin.writeFd);
+    throw error;
+  }
+}
+
+/**
+ * As {@link spawnPiped}, with /dev/null as the child's input. Programs tell that from an empty pipe: a search tool, for
+ * one, searches a pipe instead of the directory it stands in.
+ */
+export function spawnWithoutInput(request: SpawnRequest): Omit<PipedChild, "stdin"> {
+  return start(request, "ignore");
+}
+
+function start(
+  { file, argv, env, cwd, credentials }: SpawnRequest,
+  stdin: number | "ignore",
+): Omit<PipedChild, "stdin"> {
   const open: number[] = [];
   const pipe = () => {
     const pair = createPipe();
@@ -49,7 +73,7 @@ export function spawnPiped({ file, argv, env, cwd, credentials }: SpawnRequest):
     return pair;
   };
   try {
-    const [stdin, stdout, stderr] = [pipe(), pipe(), pipe()];
+    const [stdout, stderr] = [pipe(), pipe()];
     tryPipeSize(stdout.readFd, outputPipeBytes);
     const child = withCredentials(credentials, () =>
       Bun.spawn([file, ...argv.slice(1)], {
@@ -57,13 +81,12 @@ export function spawnPiped({ file, argv, env, cwd, credentials }: SpawnRequest):
         env: { ...env },
         cwd,
         detached: true,
-        stdio: [stdin.readFd, stdout.writeFd, stderr.writeFd],
+        stdio: [stdin, stdout.writeFd, stderr.writeFd],
       }),
     );
-    for (const fd of [stdin.readFd, stdout.writeFd, stderr.writeFd]) closeFd(fd);
+    for (const fd of [stdout.writeFd, stderr.writeFd]) closeFd(fd);
     return {
       pid: child.pid,
-      stdin: new FdWriter(stdin.writeFd),
       stdout: new FdReader(stdout.readFd),
       stderr: new FdReader(stderr.readFd),
       exited: exitStatus(child),
