@@ -111,7 +111,7 @@ export async function buildRuntime(
   await chmod(join(staging, "libexec/udhcpc"), 0o755);
   for (const file of ["bin/vmapp-init", "lib/pty.node"]) await checkNeeded(join(staging, file), [loader, ...libraries]);
   await normaliseModes(staging);
-  await packSquashfs({ source: staging, target, compression: "zstd", blockSize: 131072 });
+  await packSquashfs({ source: staging, target, compression: "lz4", blockSize: 131072 });
 }
 
 /** Fails when a file needs a library that the runtime does not carry. */
