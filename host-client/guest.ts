@@ -1,3 +1,11 @@
+import type { HelloReply } from "#protocol/control/replies.ts";
+import { ports } from "#protocol/ports.ts";
+import { type ShellStart, shellCaps } from "#protocol/shell/start.ts";
+import { ControlError } from "./clients/control/error.ts";
+import { probeHello } from "./clients/control/one-shot.ts";
+import { ShellError } from "./clients/shell/error.ts";
+import { openShell, type ShellSession } from "./clients/shell/session.ts";
+import { collect, type ExecOptions, type ExecResult } from "./exec.ts";
 import type { Connection } from "./transport/connection.ts";
 import { type DialOptions, dial } from "./transport/dial.ts";
 import { TransportError } from "./transport/error.ts";
@@ -7,10 +15,10 @@ import { VmError } from "./vm/error.ts";
 import { consoleLogPath, resolveTarget } from "./vm/resolve.ts";
 
 /** What is known of the VM around a guest, when it is one of this host's. */
-interface GuestOrigin {
+export interface GuestOrigin {
   name: string;
-  /** path of the console log */
-  consoleLog: string;
+  /** the last lines of its console, for errors */
+  consoleTail(): string[];
 }
 
 /**
@@ -30,7 +38,8 @@ export class Guest {
    */
   static connect(target: string): Guest {
     const { address, vm } = resolveTarget(target);
-    const origin = vm === undefined ? undefined : { name: vm.record.name, consoleLog: consoleLogPath(vm) };
+    const origin =
+      vm === undefined ? undefined : { name: vm.record.name, consoleTail: () => readConsoleTail(consoleLogPath(vm)) };
     return new Guest(address, origin);
   }
 
@@ -55,12 +64,64 @@ export class Guest {
     }
   }
 
-  /** Adds the console of a VM that does not answer: a crash would else look like a timeout. */
-  private explain(error: unknown): unknown {
-    if (this.origin === undefined || !(error instanceof TransportError)) return error;
-    if (error.code === "aborted" || error.code === "unsupported") return error;
-    const { consoleLog, name } = this.origin;
-    const message = `the guest of ${name} does not answer: ${error.message}`;
-    return new VmError("unreachable", quoteConsole(message, readConsoleTail(consoleLog), consoleLog), error);
+  /** What the guest says of itself, asked anew each time. Throws as {@link dial} does, and `ControlError`. */
+  async hello(limits: Pick<DialOptions, "timeoutMs" | "signal"> = {}): Promise<HelloReply> {
+    try {
+      return await probeHello({ target: this.target, ...limits });
+    } catch (error) {
+      throw this.explain(error);
+    }
   }
+
+  /**
+   * Runs a command and collects its output. Throws as {@link shell} does, and `ExecError` for a command that was hung
+   * up. A command that fails is a result, not an error.
+   */
+  async exec(argv: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
+    const { env, cwd, user, signal } = options;
+    const start = { argv, ...(env && { env }), ...(cwd !== undefined && { cwd }), ...(user !== undefined && { user }) };
+    const session = await this.shell(start, signal && { signal });
+    try {
+      return await collect(session, argv[0] ?? "the login shell", options);
+    } catch (error) {
+      throw this.explain(error);
+    }
+  }
+
+  /**
+   * Starts a command or a login shell and hands over its streams. Throws as {@link dial} does; what goes wrong later
+   * rejects the session's `exit`. Extensions of the contract (`env`, `cwd`, `user`, `session`) are refused with
+   * {@link ShellError} when the guest's agent does not have them.
+   */
+  async shell(start: ShellStart = {}, limits: Pick<DialOptions, "timeoutMs" | "signal"> = {}): Promise<ShellSession> {
+    await this.requireCaps(start, limits);
+    return openShell({ connection: await this.dial(ports.shell, limits), start });
+  }
+
+  private async requireCaps(start: ShellStart, limits: Pick<DialOptions, "timeoutMs" | "signal">): Promise<void> {
+    const wanted = Object.entries(shellCaps).filter(([key]) => start[key as keyof typeof shellCaps] !== undefined);
+    if (wanted.length === 0) return;
+    const { caps } = await this.hello(limits);
+    const lacking = wanted.filter(([, cap]) => !caps.includes(cap)).map(([key]) => key);
+    if (lacking.length > 0) {
+      throw new ShellError("refused", `the agent of ${this.name} does not know: ${lacking.join(", ")}`);
+    }
+  }
+
+  /**
+   * Adds the end of the console to an error that may come from a crash of the guest, which else would look like a
+   * timeout or a lost connection. Other errors, and those of guests whose console is not at hand, come back as they are.
+   */
+  explain(error: unknown): unknown {
+    if (this.origin === undefined || !mayComeFromCrash(error)) return error;
+    const { name } = this.origin;
+    const message = quoteConsole(`${name}: ${error.message}`, this.origin.consoleTail(), name);
+    return new VmError("unreachable", message, error);
+  }
+}
+
+function mayComeFromCrash(error: unknown): error is Error {
+  if (error instanceof TransportError) return error.code !== "aborted" && error.code !== "unsupported";
+  if (error instanceof ShellError) return error.code === "closed" || error.code === "unresponsive";
+  return error instanceof ControlError && (error.code === "closed" || error.code === "timeout");
 }

@@ -16,9 +16,11 @@ export type Target = Address | { readonly kind: "name"; readonly name: string };
 /** Longest path of a Unix socket, in bytes: `sun_path` less its terminator. */
 export const maxSocketPathBytes = 107;
 
-const namePattern = /^[a-z0-9](?:[a-z0-9_.-]{0,61}[a-z0-9])?$/;
+const namePattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+/** {@link isVmName} in words, for errors */
+export const vmNameRule = "a name is 1 to 63 of a-z, 0-9 and '-', starting and ending with a letter or digit";
 
-/** 1 to 63 of a–z, 0–9, `_`, `.`, `-`, starting and ending with a letter or digit: also a host name and a file name. */
+/** Whether the text can name a VM: a host name's label, which is also a plain file name. */
 export function isVmName(text: string): boolean {
   return namePattern.test(text);
 }
@@ -45,7 +47,7 @@ export function parseTarget(text: string): Target {
   const colon = text.indexOf(":");
   if (colon < 0) {
     if (isVmName(text)) return { kind: "name", name: text };
-    throw bad(text, "a name is 1 to 63 of a-z, 0-9, '_', '.', '-', starting and ending with a letter or digit");
+    throw bad(text, vmNameRule);
   }
   const scheme = text.slice(0, colon);
   const rest = text.slice(colon + 1);

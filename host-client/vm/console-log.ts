@@ -31,10 +31,10 @@ export function readConsoleTail(path: string, lines = 20): string[] {
   }
 }
 
-/** ` message` with the end of the console log below it, or a remark that it is empty. */
-export function quoteConsole(message: string, tail: readonly string[], where: string): string {
-  if (tail.length === 0) return `${message}\nThe guest's console is empty so far (${where}).`;
-  return `${message}\nThe guest's console ends with (${where}):\n${tail.map((line) => `  | ${line}`).join("\n")}`;
+/** The message with the end of the console below it, or a remark that it is empty. */
+export function quoteConsole(message: string, tail: readonly string[], vmName: string): string {
+  if (tail.length === 0) return `${message}\nThe console of ${vmName} is empty.`;
+  return `${message}\nThe console of ${vmName} ends with:\n${tail.map((line) => `  | ${line}`).join("\n")}`;
 }
 
 /** Takes a guest's serial console: to a bounded file, to a tail in memory, and through a watch for panics. */

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Address, maxSocketPathBytes } from "../transport/target.ts";
+import { type Address, formatTarget, maxSocketPathBytes } from "../transport/target.ts";
 import { ConsoleLog } from "./console-log.ts";
 import { VmError } from "./error.ts";
 import { programs, requireProgram } from "./find-program.ts";
@@ -34,8 +34,8 @@ export interface MachineOptions {
   directory: string;
   plan: Omit<QemuPlan, "vsock" | "qmpSockets">;
   vsock: VsockBackend;
-  /** called when the identity of a process becomes known, so that it is on record before anything can go wrong */
-  onProcesses(processes: { qemu?: ProcessIdentity; vsockDevice?: ProcessIdentity }): void;
+  /** called when a process has started, so that it is on record before anything can go wrong */
+  onStarted(facts: { qemu?: ProcessIdentity; vsockDevice?: ProcessIdentity; target?: string }): void;
 }
 
 /**
@@ -68,7 +68,7 @@ export class Machine {
     try {
       if (options.vsock === "device") {
         vsockDevice = await startVsockDevice(path(stateFiles.vhostUser), path(stateFiles.vsock));
-        options.onProcesses({ vsockDevice: vsockDevice.identity });
+        options.onStarted({ vsockDevice: vsockDevice.identity });
       }
       for (let attempt = 1; ; attempt++) {
         const cid = randomCid();
@@ -79,11 +79,11 @@ export class Machine {
         const qmpSockets = [path(stateFiles.qmp), path(stateFiles.ownerQmp)];
         const argv = [qemuProgram, ...qemuArguments({ ...options.plan, vsock, qmpSockets })];
         const qemu = new Child("QEMU", spawnTied(argv, ["ignore", "pipe", "pipe"]));
-        options.onProcesses({ qemu: qemu.identity });
         const target: Address =
           vsock.kind === "vhost-kernel"
             ? { kind: "vsock", cid: vsock.cid }
             : { kind: "hybrid", path: path(stateFiles.vsock) };
+        options.onStarted({ qemu: qemu.identity, target: formatTarget(target) });
         const machine = new Machine(target, log, qemu, vsockDevice);
         const problem = await machine.attachMonitor(path(stateFiles.ownerQmp));
         if (problem === undefined) return machine;

@@ -3,7 +3,8 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { kernelCommandLine } from "#image/command-line.ts";
 import type { Image } from "#image/manifest.ts";
-import { isVmName } from "../transport/target.ts";
+import { type BootConfig, encodeBootConfig } from "#protocol/boot-config.ts";
+import { isVmName, vmNameRule } from "../transport/target.ts";
 import { type Accelerator, chooseAccelerator, probeAccelerator } from "./accelerator.ts";
 import { claimName } from "./claim.ts";
 import { quoteConsole } from "./console-log.ts";
@@ -29,7 +30,7 @@ const maxCpus = 255;
 export interface StartVmOptions {
   /** image directory; `$VMAPP_IMAGE`, or the one beside the executable, when absent */
   image?: string;
-  /** 1 to 63 of a–z, 0–9, `_`, `.`, `-`; made up when absent */
+  /** 1 to 63 of a–z, 0–9 and `-`, also the guest's host name; made up when absent */
   name?: string;
   /** memory of the guest in MiB; 512 when absent */
   memoryMib?: number;
@@ -42,7 +43,7 @@ export interface StartVmOptions {
   /** `user`: QEMU's user-mode network; `none` is the default */
   network?: "none" | "user";
   /** settings of this boot, see `#protocol/boot-config.ts`; the host name is the VM's name unless given */
-  config?: Readonly<Record<string, unknown>>;
+  config?: BootConfig;
   /** further words of the kernel's command line */
   kernelArguments?: readonly string[];
   /** remove the state directory, with the console log and a disk made in it, when the VM ends; true when absent */
@@ -103,8 +104,8 @@ export async function startVm(options: StartVmOptions = {}): Promise<Vm> {
         disks: await listDisks(image, options.sessionDisk, directory),
         network: options.network ?? "none",
       },
-      onProcesses: (processes) => {
-        Object.assign(record, processes);
+      onStarted: (facts) => {
+        Object.assign(record, facts);
         writeVmRecord(directory, record);
       },
     });
@@ -141,8 +142,6 @@ async function bringUp({ machine, record, directory, startedAt, options }: Start
   try {
     const { hello } = await waitForGuest({ target: machine.target, timeoutMs, signal });
     const readyAfterMs = performance.now() - startedAt;
-    const { target } = machine;
-    record.target = target.kind === "vsock" ? `vsock:${target.cid}` : `hybrid:${join(directory, stateFiles.vsock)}`;
     record.state = "running";
     writeVmRecord(directory, record);
     return new Vm(machine, record, directory, exited, hello, readyAfterMs);
@@ -150,7 +149,7 @@ async function bringUp({ machine, record, directory, startedAt, options }: Start
     if (machine.console.panic === undefined) machine.kill("it did not come up");
     await exited;
     const ended = giveUp.signal.aborted ? (giveUp.signal.reason as MachineEnd) : undefined;
-    throw explainFailure({ name, error, ended, tail: machine.console.tail(), record, directory });
+    throw explainFailure({ name, error, ended, tail: machine.console.tail() });
   }
 }
 
@@ -159,21 +158,18 @@ function explainFailure(failure: {
   error: unknown;
   ended: MachineEnd | undefined;
   tail: readonly string[];
-  record: VmRecord;
-  directory: string;
 }): VmError {
   const { name, error, ended, tail } = failure;
-  const where = failure.record.remove ? `of ${name}` : join(failure.directory, stateFiles.consoleLog);
   if (ended !== undefined) {
     const message = `the VM ${name} ended before its guest answered: ${ended.reason}`;
     return new VmError(
       ended.state === "crashed" ? "crashed" : "start_failed",
-      quoteConsole(message, tail, where),
+      quoteConsole(message, tail, name),
       error,
     );
   }
   if (error instanceof NoAnswer) {
-    return new VmError("start_timeout", quoteConsole(`the guest of ${name}: ${error.message}`, tail, where), error);
+    return new VmError("start_timeout", quoteConsole(`the guest of ${name}: ${error.message}`, tail, name), error);
   }
   return new VmError("aborted", `the start of ${name} was given up`, error);
 }
@@ -181,8 +177,7 @@ function explainFailure(failure: {
 function resolveSettings(options: StartVmOptions): { name: string; memoryMib: number; cpus: number } {
   const name = options.name ?? generateVmName();
   if (!isVmName(name)) {
-    const rule = "1 to 63 of a-z, 0-9, '_', '.', '-', starting and ending with a letter or digit";
-    throw new VmError("bad_option", `"${name}" is not a name for a VM: ${rule}`);
+    throw new VmError("bad_option", `"${name}" is not a name for a VM: ${vmNameRule}`);
   }
   const memoryMib = options.memoryMib ?? defaultMemoryMib;
   if (!Number.isInteger(memoryMib) || memoryMib < minMemoryMib || memoryMib > maxMemoryMib) {
@@ -200,8 +195,7 @@ function buildCommandLine(image: Image, options: StartVmOptions, name: string): 
     return kernelCommandLine({
       kernelParameters: image.manifest.kernelParameters,
       sessionDisk: options.sessionDisk !== undefined,
-      config: { hostname: name, ...options.config },
-      extra: options.kernelArguments ?? [],
+      extra: [...(options.kernelArguments ?? []), encodeBootConfig({ hostname: name, ...options.config })],
     });
   } catch (cause) {
     throw new VmError("bad_option", (cause as Error).message, cause);

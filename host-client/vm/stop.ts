@@ -1,5 +1,5 @@
+import { requestPower } from "../clients/control/one-shot.ts";
 import type { Address } from "../transport/target.ts";
-import { ControlCall } from "./control-call.ts";
 import { killProcess, type ProcessIdentity, waitForProcessEnd } from "./process-identity.ts";
 import { Qmp } from "./qmp.ts";
 
@@ -27,7 +27,7 @@ export async function stopMachine(machine: {
   const problems: string[] = [];
   if (await waitForProcessEnd(machine.qemu, 0)) return { step: "none", problems };
   try {
-    await askGuest(machine.target);
+    await requestPower({ target: machine.target, action: "off", timeoutMs: askTimeoutMs });
     if (await waitForProcessEnd(machine.qemu, powerOffTimeoutMs)) return { step: "guest", problems };
     problems.push(`the guest agreed to power off and did not within ${powerOffTimeoutMs / 1000} s`);
   } catch (error) {
@@ -46,16 +46,6 @@ export async function stopMachine(machine: {
   }
   if (await killProcess(machine.qemu, killTimeoutMs)) return { step: "kill", problems };
   throw new Error(`QEMU (pid ${machine.qemu.pid}) does not end, not even when killed: ${problems.join("; ")}`);
-}
-
-async function askGuest(target: Address): Promise<void> {
-  const [call, hello] = await ControlCall.open({ target, timeoutMs: askTimeoutMs });
-  try {
-    if (!hello.caps.includes("power")) throw new Error("the guest's agent cannot power off");
-    await call.powerOff(askTimeoutMs);
-  } finally {
-    call.close();
-  }
 }
 
 /** How a VM was ended, for people. */

@@ -34,7 +34,7 @@ export class Vm implements AsyncDisposable {
     readonly readyAfterMs: number,
   ) {
     this.exited = exited;
-    this.guest = Guest.at(machine.target, { consoleLog: join(directory, stateFiles.consoleLog), name: record.name });
+    this.guest = Guest.at(machine.target, { name: record.name, consoleTail: () => this.consoleTail() });
   }
 
   get name(): string {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { HelloReply } from "#protocol/control/replies.ts";
+import { probeHello } from "../clients/control/one-shot.ts";
 import type { Address } from "../transport/target.ts";
-import { ControlCall } from "./control-call.ts";
 
 /** A connect that is lost while the guest's driver starts must not use up the whole wait. */
 const attemptTimeoutMs = 3_000;
@@ -45,9 +45,7 @@ export async function waitForGuest(options: {
     const left = deadline - performance.now();
     try {
       const limits = { timeoutMs: Math.max(1, Math.min(attemptTimeoutMs, left)), ...(signal && { signal }) };
-      const [call, hello] = await ControlCall.open({ target, ...limits });
-      call.close();
-      return { hello, attempts };
+      return { hello: await probeHello({ target, ...limits }), attempts };
     } catch (error) {
       signal?.throwIfAborted();
       if (performance.now() + pauseMs >= deadline) throw new NoAnswer(attempts, timeoutMs, error);

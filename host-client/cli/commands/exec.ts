@@ -1,0 +1,28 @@
+import { Command } from "commander";
+import { Guest } from "../../guest.ts";
+import { runCommand } from "../run-command.ts";
+
+export function execCommand(): Command {
+  return new Command("exec")
+    .description("run a command in a guest; its output, errors and exit status become ours")
+    .usage("[options] TARGET -- COMMAND [ARGUMENT...]")
+    .argument("<target>", "NAME of a VM, vsock:CID, hybrid:/path or unix:/dir")
+    .argument("<command...>", "the command and its arguments; no shell is involved")
+    .option("-i, --interactive", "pass standard input on; without it the command's input is empty")
+    .passThroughOptions()
+    .addHelpText(
+      "after",
+      `
+Exit status: the command's; 128 + n when signal n killed it; 127 when there is no such command;
+255 when vmapp itself failed, with the reason on standard error.
+
+Examples:
+  vmapp exec a -- uname -a
+  vmapp exec a -- sh -c 'echo out; echo err >&2; exit 7'
+  tar -c dir | vmapp exec -i a -- tar -x -C /tmp
+  vmapp exec hybrid:/run/firecracker/v.sock -- ps`,
+    )
+    .action(async (target: string, argv: string[], options: { interactive?: true }) => {
+      process.exitCode = await runCommand(Guest.connect(target), { argv }, { stdin: options.interactive ?? false });
+    });
+}

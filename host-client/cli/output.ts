@@ -1,0 +1,35 @@
+import type { Writable } from "node:stream";
+
+/** Whoever read our output has gone: there is nobody to tell anything. */
+export class OutputClosed extends Error {
+  override readonly name = "OutputClosed";
+}
+
+/** Exit status when the reader of our output has gone, as a shell reports for a program that SIGPIPE ended. */
+export const outputClosedStatus = 141;
+
+/** Writes and waits until the bytes are handed to the system. Throws {@link OutputClosed} when the reader has gone. */
+export function writeOut(stream: Writable, bytes: Uint8Array | string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(bytes, (error) => {
+      if (error === null || error === undefined) resolve();
+      else reject((error as NodeJS.ErrnoException).code === "EPIPE" ? new OutputClosed() : error);
+    });
+  });
+}
+
+/** Prints a line on standard output. */
+export function printLine(line: string): Promise<void> {
+  return writeOut(process.stdout, `${line}\n`);
+}
+
+/** Prints a line about our own doing on standard error. Output that nobody reads is no reason to stop. */
+export function note(line: string): void {
+  process.stderr.write(`vmapp: ${line}\n`);
+}
+
+/** A failed write is reported to its writer; without a listener the stream would end the process besides. */
+export function keepStreamErrorsQuiet(): void {
+  process.stdout.on("error", () => {});
+  process.stderr.on("error", () => {});
+}

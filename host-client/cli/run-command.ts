@@ -1,0 +1,42 @@
+import { constants } from "node:os";
+import type { Readable } from "node:stream";
+import type { ShellStart } from "#protocol/shell/start.ts";
+import type { ShellSession } from "../clients/shell/session.ts";
+import type { Guest } from "../guest.ts";
+import { OutputClosed, outputClosedStatus, writeOut } from "./output.ts";
+import { onStopSignal } from "./stop-signals.ts";
+
+/**
+ * Runs a command in the guest on pipes: its output becomes ours, and ours is never ahead of what our reader takes.
+ * SIGINT, SIGTERM and SIGHUP go to the command. Resolves with the exit status. Throws what the session throws.
+ */
+export async function runCommand(guest: Guest, start: ShellStart, { stdin }: { stdin: boolean }): Promise<number> {
+  const session = await guest.shell(start);
+  const undo = onStopSignal((signal) => session.signal(constants.signals[signal]));
+  session.stdin.on("error", () => {});
+  if (stdin) process.stdin.pipe(session.stdin);
+  else session.stdin.end();
+  try {
+    const [{ code }] = await Promise.all([
+      session.exit,
+      copy(session, session.stdout, process.stdout),
+      copy(session, session.stderr, process.stderr),
+    ]);
+    return code;
+  } catch (error) {
+    if (error instanceof OutputClosed) return outputClosedStatus;
+    throw guest.explain(error);
+  } finally {
+    undo();
+    if (stdin) process.stdin.unpipe(session.stdin).destroy();
+  }
+}
+
+async function copy(session: ShellSession, from: Readable, to: NodeJS.WriteStream): Promise<void> {
+  try {
+    for await (const chunk of from as AsyncIterable<Uint8Array>) await writeOut(to, chunk);
+  } catch (error) {
+    session.disconnect();
+    throw error;
+  }
+}
