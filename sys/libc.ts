@@ -84,4 +84,6 @@ export const Errno = {
   EBUSY: 16,
   EINVAL: 22,
   EPIPE: 32,
+  ECONNABORTED: 103,
+  ECONNREFUSED: 111,
 } as const;

@@ -3,6 +3,7 @@
  * `epoll_wait`, the main thread arms one-shot interests. Reads and writes stay on the main thread and never block.
  */
 import { check, libc, ptr } from "./libc.ts";
+import { startWorker } from "./worker.ts";
 
 const EPOLL_CLOEXEC = 0o2000000;
 const EPOLL_CTL_ADD = 1;
@@ -24,7 +25,7 @@ const watches = new Map<number, Watch>();
 
 function start(): void {
   epollFd = check("epoll_create1", libc.epoll_create1(EPOLL_CLOEXEC));
-  const worker = new Worker(new URL("./poller-worker.ts", import.meta.url).href);
+  const worker = startWorker("sys/poller-worker.ts");
   worker.unref();
   worker.onmessage = ({ data }: MessageEvent<number[]>) => {
     for (let index = 0; index < data.length; index += 2) {

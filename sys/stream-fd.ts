@@ -47,6 +47,13 @@ export class FdReader {
     });
   }
 
+  /** Lets whoever waits in {@link readable} try again now, e.g. because the child has exited and the end may be there. */
+  nudge(): void {
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  }
+
   /** Closes the descriptor; whoever waits sees the end. */
   close(): void {
     if (this.#closed) return;

@@ -5,6 +5,9 @@ import { encodeFrame, type ShellFrame } from "#protocol/shell/frames.ts";
 /** output that may wait for a slow client, in bytes */
 const maxQueuedBytes = 256 * 1024;
 
+/** how long a client may take to close its side after the last frame */
+const lingerMs = 2_000;
+
 export class ClientLink {
   readonly #socket: Socket;
   #queuedBytes = 0;
@@ -51,16 +54,21 @@ export class ClientLink {
   }
 
   /**
-   * Sends the last frame and closes. The full close follows the flush, since on some transports a half-close never
-   * reaches the host.
+   * Sends the last frame and our end of the stream, then closes: as soon as the client has closed its own, and at the
+   * latest after {@link lingerMs}. Closing at once would turn a write that the client has under way into EPIPE, at which
+   * it loses what it has not read yet; never closing would leave clients waiting where a half-close does not reach them.
    */
-  finish(last?: ShellFrame): void {
+  finish(last: ShellFrame): void {
     if (this.closed) return;
     const socket = this.#socket;
     const close = () => socket.destroy();
-    if (last === undefined) socket.end(close);
-    else socket.end(encodeFrame(last), close);
-    // Unread input would turn the close into a reset.
+    socket.once("end", close);
+    socket.end(encodeFrame(last), () => {
+      if (socket.readableEnded) close();
+      else setTimeout(close, lingerMs).unref();
+    });
+    socket.removeAllListeners("data");
+    socket.on("data", () => {});
     socket.resume();
   }
 

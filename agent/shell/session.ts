@@ -93,6 +93,9 @@ class Session {
     if (stderr !== undefined)
       pumps.push(pumpOutput({ reader: stderr, type: "stderr", link: this.#link, progress: this.#progress }));
     const status = await exited;
+    // The end of the output is usually there already, sooner than the poller would tell.
+    stdout.nudge();
+    stderr?.nudge();
     if (this.#state === "running") {
       this.#state = "draining";
       await drain({ outputDone: Promise.all(pumps), link: this.#link, progress: this.#progress });
