@@ -1,6 +1,6 @@
 # Every target does first what it needs; nothing is rebuilt while its sources are unchanged.
 #
-#   make setup   install the Debian packages and npm modules that are missing
+#   make setup   install the Debian packages and npm modules that are missing, and dist/tools
 #   make build   dist/vmapp (the CLI), dist/lib/index.js (the library for Node), dist/tools
 #   make image   dist/image/x64 (kernel, initramfs, runtime, base image, manifest)
 #   make run     start a VM and end at its prompt
@@ -34,7 +34,7 @@ PACKAGES := $(WORK)/packages.json
 
 .PHONY: setup setup-system setup-bench build image run test check bench fuzz clean
 
-setup: $(NPM)
+setup: $(NPM) dist/tools/vhost-device-vsock
 
 setup-system:
 	@image/setup.sh
@@ -69,7 +69,7 @@ $(WORK)/bun: $(STEP_SOURCES)
 $(WORK)/pty.node: $(STEP_SOURCES)
 	@$(STEP) pty $(ARCH)
 
-$(WORK)/vmapp-init: $(WORK)/bun $(GUEST_SOURCES)
+$(WORK)/vmapp-init: $(WORK)/bun $(GUEST_SOURCES) package.json image/runtime.ts
 	@$(STEP) init $(ARCH)
 
 $(IMAGE)/runtime.squashfs: $(WORK)/vmapp-init $(WORK)/pty.node $(PACKAGES) image/stage0/udhcpc image/runtime.ts \
@@ -83,9 +83,11 @@ $(IMAGE)/manifest.json: $(addprefix $(IMAGE)/,kernel initramfs base.squashfs run
 
 build: dist/vmapp dist/lib/index.js dist/tools/vhost-device-vsock
 
+# Renamed into place, so that it can be rebuilt while the former one runs.
 dist/vmapp: $(HOST_SOURCES) package.json $(NPM)
 	@mkdir -p $(@D)
-	$(BUN) build --compile --minify --bytecode --outfile=$@ host-client/cli/main.ts
+	$(BUN) build --compile --minify --bytecode --outfile=$@.partial host-client/cli/main.ts
+	@mv $@.partial $@
 
 dist/lib/index.js: $(HOST_SOURCES) package.json $(NPM)
 	@mkdir -p $(@D)

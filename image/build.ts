@@ -16,7 +16,7 @@ const steps = ["packages", "kernel", "initramfs", "base", "interpreter", "init",
 
 const projectDirectory = resolve(import.meta.dir, "..");
 const cache = join(projectDirectory, ".cache");
-const [step = "", architectureName = "x64", ...entries] = process.argv.slice(2);
+const [step = "", architectureName = "x64"] = process.argv.slice(2);
 const architecture = guestArchitecture(architectureName);
 const work = workDirectory(architecture, cache);
 const image = join(projectDirectory, "dist/image", architecture);
@@ -43,7 +43,7 @@ try {
     )
     .with("base", async () => buildBase(await readPackages(architecture, cache), join(work, "base"), files.base))
     .with("interpreter", () => buildInterpreter(architecture, interpreter))
-    .with("init", () => compileInit(architecture, entries.length > 0 ? entries : initEntries, interpreter, init))
+    .with("init", () => compileInit(architecture, initEntries, interpreter, init))
     .with("pty", () => buildPtyAddon(architecture, join(work, "node-pty"), ptyAddon))
     .with("runtime", async () => {
       const packages = await readPackages(architecture, cache);

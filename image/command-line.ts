@@ -6,11 +6,9 @@ export const commandLineLimit = 2047;
 export interface CommandLineParts {
   /** the image's own words: `kernelParameters` of its manifest */
   readonly kernelParameters: readonly string[];
-  /** settings of this boot, passed as `vmapp.config=<base64url JSON>`; default: no such word */
-  readonly config?: unknown;
   /** whether stage 0 insists on a session disk; without it, stage 0 takes memory when it sees no such disk */
   readonly sessionDisk?: boolean;
-  /** further words */
+  /** further words, e.g. the settings of this boot */
   readonly extra?: readonly string[];
 }
 
@@ -18,10 +16,6 @@ export interface CommandLineParts {
 export function kernelCommandLine(parts: CommandLineParts): string {
   const words = [...parts.kernelParameters];
   if (parts.sessionDisk === true) words.push("vmapp.session=disk");
-  if (parts.config !== undefined) {
-    const json = JSON.stringify(parts.config);
-    words.push(`vmapp.config=${Buffer.from(json, "utf8").toString("base64url")}`);
-  }
   words.push(...(parts.extra ?? []));
   for (const word of words)
     if (!/^[\x21-\x7e]+$/.test(word)) throw new Error(`"${word}" cannot be a word of the kernel command line`);
@@ -29,7 +23,7 @@ export function kernelCommandLine(parts: CommandLineParts): string {
   const line = words.join(" ");
   if (line.length > commandLineLimit)
     throw new Error(
-      `the kernel command line has ${line.length} bytes; Linux takes ${commandLineLimit}. Shorten the settings of this boot`,
+      `the kernel command line has ${line.length} bytes; Linux takes ${commandLineLimit}. Leave out some of what this boot adds to it`,
     );
   return line;
 }

@@ -3,6 +3,7 @@
  * system for /opt/vmapp. It runs in any root file system, also in an empty one.
  */
 
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { chmod, copyFile, cp, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
@@ -43,6 +44,7 @@ export async function compileInit(
   target: string,
 ): Promise<void> {
   await mkdir(dirname(target), { recursive: true });
+  const buildId = await guestBuildId();
   await runCommand(
     [
       process.execPath,
@@ -53,11 +55,23 @@ export async function compileInit(
       `--target=${architectures[architecture].bunTarget}`,
     ]
       .concat(`--compile-executable-path=${interpreter}`, `--outfile=${target}.partial`)
+      .concat("--define", `VMAPP_BUILD_ID=${JSON.stringify(buildId)}`)
       .concat(entries),
     { cwd: projectDirectory },
   );
   await chmod(`${target}.partial`, 0o755);
   await rename(`${target}.partial`, target);
+}
+
+/** Twelve hexadecimal digits that stand for the sources of vmapp-init and the versions of its dependencies. */
+async function guestBuildId(): Promise<string> {
+  const hash = createHash("sha256");
+  const sources = await Array.fromAsync(
+    new Bun.Glob("{init,agent,sys,protocol}/**/*.ts").scan({ cwd: projectDirectory }),
+  );
+  for (const path of [...sources.toSorted(), "package.json", "package-lock.json"])
+    hash.update(`${path}\0`).update(await readFile(join(projectDirectory, path)));
+  return hash.digest("hex").slice(0, 12);
 }
 
 /** Builds node-pty's addon so that it needs nothing but the C library. */
