@@ -1,7 +1,6 @@
 import { constants } from "node:os";
 import type { Readable } from "node:stream";
 import type { ShellStart } from "#protocol/shell/start.ts";
-import type { ShellSession } from "../clients/shell/session.ts";
 import type { Guest } from "../guest.ts";
 import { OutputClosed, outputClosedStatus, writeOut } from "./output.ts";
 import { onStopSignal } from "./stop-signals.ts";
@@ -16,27 +15,27 @@ export async function runCommand(guest: Guest, start: ShellStart, { stdin }: { s
   session.stdin.on("error", () => {});
   if (stdin) process.stdin.pipe(session.stdin);
   else session.stdin.end();
+  // Disconnecting makes the exit fail too, so the output's own failure has to be remembered.
+  let outputFailure: unknown;
+  const copy = async (from: Readable, to: NodeJS.WriteStream): Promise<void> => {
+    try {
+      for await (const chunk of from as AsyncIterable<Uint8Array>) await writeOut(to, chunk);
+    } catch (error) {
+      outputFailure ??= error;
+      session.disconnect();
+    }
+  };
   try {
-    const [{ code }] = await Promise.all([
-      session.exit,
-      copy(session, session.stdout, process.stdout),
-      copy(session, session.stderr, process.stderr),
-    ]);
+    // A session that fails has output to show, too.
+    await Promise.all([copy(session.stdout, process.stdout), copy(session.stderr, process.stderr)]);
+    const { code } = await session.exit;
+    if (outputFailure !== undefined) throw outputFailure;
     return code;
   } catch (error) {
-    if (error instanceof OutputClosed) return outputClosedStatus;
-    throw guest.explain(error);
+    if (outputFailure instanceof OutputClosed) return outputClosedStatus;
+    throw outputFailure ?? guest.explain(error);
   } finally {
     undo();
     if (stdin) process.stdin.unpipe(session.stdin).destroy();
-  }
-}
-
-async function copy(session: ShellSession, from: Readable, to: NodeJS.WriteStream): Promise<void> {
-  try {
-    for await (const chunk of from as AsyncIterable<Uint8Array>) await writeOut(to, chunk);
-  } catch (error) {
-    session.disconnect();
-    throw error;
   }
 }

@@ -22,7 +22,9 @@ Examples:
   tar -c dir | vmapp exec -i a -- tar -x -C /tmp
   vmapp exec hybrid:/run/firecracker/v.sock -- ps`,
     )
-    .action(async (target: string, argv: string[], options: { interactive?: true }) => {
+    .action(async (target: string, words: string[], options: { interactive?: true }) => {
+      // What follows the target is passed through untouched, so the separator is still there.
+      const argv = words[0] === "--" ? words.slice(1) : words;
       process.exitCode = await runCommand(Guest.connect(target), { argv }, { stdin: options.interactive ?? false });
     });
 }

@@ -29,7 +29,8 @@ interface RunOptions {
   net?: "none" | "user";
   disk?: { path?: string; sizeMib?: number };
   accel?: "auto" | Accelerator;
-  timeout: number;
+  /** milliseconds */
+  timeout?: number;
   interactive?: true;
 }
 
@@ -51,7 +52,7 @@ export function runCliCommand(): Command {
       parseDisk,
     )
     .addOption(new Option("--accel <kind>", "how the processor is run").choices(["auto", "kvm", "tcg"]).default("auto"))
-    .option("--timeout <seconds>", "how long the guest may take to answer", parseSeconds, defaultTimeoutMs)
+    .option("--timeout <seconds>", "how long the guest may take to answer (default: 60)", parseSeconds)
     .option("-i, --interactive", "pass standard input on to the command")
     .passThroughOptions()
     .addHelpText(
@@ -87,7 +88,7 @@ function startOptions(options: RunOptions): StartVmOptions & { timeoutMs: number
     ...(disk !== undefined && { sessionDisk: disk }),
     ...(accel !== undefined && { accel }),
     remove: options.rm ?? (name === undefined && !options.detach),
-    timeoutMs: timeout,
+    timeoutMs: timeout ?? defaultTimeoutMs,
   };
 }
 
