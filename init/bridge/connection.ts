@@ -2,8 +2,9 @@
  * One connection of the host and the one to the app that it is joined with. It owns both sockets. Each direction ends by
  * itself; the sockets are closed once both are over.
  */
-import { closeFd, readFd } from "#sys/fd.ts";
+
 import { type EventQueue, Readiness } from "#sys/event-queue.ts";
+import { closeFd, readFd } from "#sys/fd.ts";
 import { peerReads } from "#sys/stream-socket.ts";
 import { Direction } from "./direction.ts";
 import type { PipePool } from "./pipe-pool.ts";
