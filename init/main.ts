@@ -9,6 +9,8 @@ const usage = `usage: vmapp-init [ROLE [OPTIONS]]
 roles:
   init [--listen TARGET]    process 1: boot, reap, supervise, power (the default for process 1)
   agent [--listen TARGET]   the services for the host; TARGET is vsock (the default) or unix:DIR
+  bridge [--listen TARGET] [--socket PATH]
+                            forward the host's connections to the app's socket
   version                   print the version and the build
 `;
 
@@ -18,6 +20,10 @@ async function main(args: readonly string[]): Promise<void> {
     case "agent": {
       const { runAgent } = await import("#agent/main.ts");
       return runAgent(rest);
+    }
+    case "bridge": {
+      const { runBridge } = await import("./bridge/main.ts");
+      return runBridge(rest);
     }
     case "init":
       return runInit(rest);
