@@ -1,26 +1,73 @@
 import { match } from "ts-pattern";
 import type { Request } from "#protocol/control/requests.ts";
+import type { Log } from "#sys/log.ts";
+import type { Clipboard } from "./clipboard.ts";
+import { adjustClock } from "./clock.ts";
+import { getFile } from "./files/get.ts";
+import type { GuestPaths } from "./files/guest-paths.ts";
+import { listFolder } from "./files/list.ts";
+import { makeFolder } from "./files/make-folder.ts";
+import { moveEntry } from "./files/move.ts";
+import { putFile } from "./files/put.ts";
+import { removeEntry } from "./files/remove.ts";
+import { statEntry } from "./files/stat.ts";
 import { requestPower } from "./power.ts";
 import { ok, type Reply, type RequestBody } from "./reply.ts";
 import { RequestError } from "./request-error.ts";
+import { reseed } from "./reseed.ts";
+import { guestStats } from "./stats.ts";
 
 /** What the handlers work with; one for the whole service. */
 export interface Facilities {
+  readonly log: Log;
   readonly build: string;
-  /** whether PID 1 is ours and may be asked to power off */
-  readonly power: boolean;
+  readonly paths: GuestPaths;
+  readonly clipboard: Clipboard;
+  /** whether PID 1 is ours: only then may the machine be powered off, its clock set and its generator reseeded */
+  readonly ownsMachine: boolean;
 }
 
 /** From a checked request to its handler. */
-export function dispatch(facilities: Facilities, request: Request, _body: RequestBody): Promise<Reply> | Reply {
+export function dispatch(facilities: Facilities, request: Request, body: RequestBody): Promise<Reply> | Reply {
+  const { log, paths, clipboard } = facilities;
   return match(request)
+    .returnType<Promise<Reply> | Reply>()
     .with({ t: "ping" }, () => ({ fields: { t: "pong" } }))
     .with({ t: "version" }, () => ({ fields: { t: "version", hash: facilities.build } }))
-    .with({ t: "power" }, ({ action }) => {
-      if (!facilities.power) throw new RequestError("unavailable", "power: PID 1 of this guest is not vmapp-init");
+    .with({ t: "file_list" }, (list) => listFolder(paths, list))
+    .with({ t: "file_get" }, (get) => getFile(paths, get))
+    .with({ t: "file_put" }, (put) => putFile(paths, put, body))
+    .with({ t: "file_mkdir" }, (mkdir) => makeFolder(paths, mkdir))
+    .with({ t: "file_delete" }, (remove) => removeEntry(paths, remove))
+    .with({ t: "file_rename" }, (move) => moveEntry(paths, move))
+    .with({ t: "file_stat" }, (stat) => statEntry(paths, stat))
+    .with({ t: "clipboard_get" }, () => clipboard.get())
+    .with({ t: "clipboard_set" }, (set) => clipboard.set(set, body))
+    .with({ t: "app_list" }, { t: "app_launch" }, { t: "app_terminate" }, () => {
+      throw new RequestError("unavailable", "apps not available");
+    })
+    .with({ t: "low_power_mode" }, () => ({
+      fields: { t: "low_power_mode", ok: false, msg: "a VM has no power profiles" },
+    }))
+    .with({ t: "stats" }, () => guestStats())
+    .with({ t: "clock_set" }, (clock) => {
+      requireOwnMachine(facilities, clock.t);
+      return adjustClock(clock, log);
+    })
+    .with({ t: "reseed" }, (seed) => {
+      requireOwnMachine(facilities, seed.t);
+      return reseed(seed, log);
+    })
+    .with({ t: "power" }, ({ t, action }) => {
+      requireOwnMachine(facilities, t);
       return { ...ok, after: () => requestPower(action) };
     })
-    .otherwise(({ t }) => {
-      throw new RequestError("unavailable", `${t} is not available`);
-    });
+    .with({ t: "update" }, () => {
+      throw new RequestError("unavailable", "update failed: this guest takes no updates");
+    })
+    .exhaustive();
+}
+
+function requireOwnMachine({ ownsMachine }: Facilities, what: string): void {
+  if (!ownsMachine) throw new RequestError("unavailable", `${what}: PID 1 of this guest is not vmapp-init`);
 }

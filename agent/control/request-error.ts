@@ -21,13 +21,17 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   ENOENT: "not_found",
   ENOTDIR: "not_found",
   EEXIST: "exists",
+  EISDIR: "exists",
   ENOTEMPTY: "exists",
   EACCES: "denied",
   EPERM: "denied",
   EROFS: "denied",
+  ELOOP: "denied",
+  ENAMETOOLONG: "bad_request",
   EBUSY: "busy",
   EFBIG: "too_large",
-  ENOSPC: "io",
+  ENOSPC: "no_space",
+  EDQUOT: "no_space",
 };
 
 /** What a failed system call becomes on the wire: `open failed: ENOENT: no such file or directory …`. */

@@ -1,7 +1,9 @@
 import { maxClipboardImageBytes } from "#protocol/control/limits.ts";
 import type { Log } from "#sys/log.ts";
 import type { Service } from "../service.ts";
+import { Clipboard } from "./clipboard.ts";
 import { dispatch, type Facilities } from "./dispatch.ts";
+import { GuestPaths } from "./files/guest-paths.ts";
 import { type HelloFacts, helloFields } from "./hello.ts";
 import { OwnHash } from "./own-hash.ts";
 import { underVmappInit } from "./power.ts";
@@ -15,6 +17,9 @@ const maxUpdateBytes = 256 * 1024 * 1024;
 /** how long after the start the own hash is computed when no host has asked for it: start-up needs the processor more */
 const hashDelayMs = 15_000;
 
+/** v1's caps that are backed by something, then those of the extensions */
+const everywhere = ["file", "clipboard", "file.stat", "file.range", "file.hash", "file.page", "stats"];
+
 export interface ControlOptions {
   log: Log;
   /** caps of the agent's other services, asked at each hello */
@@ -25,6 +30,8 @@ export interface ControlOptions {
   executable?: string;
   /** largest `file_put` in bytes; 4 GiB when absent */
   maxPutBytes?: number;
+  /** the only folder that files may be touched in; the whole guest when absent */
+  root?: string;
 }
 
 /** The control daemon on port 1337: `vphoned` protocol v1 with the profile and extensions of docs/control.md. */
@@ -34,12 +41,13 @@ export function createControlService({
   build = "unknown",
   executable,
   maxPutBytes = 4 * gib,
+  root = "/",
 }: ControlOptions): Service {
   const ownHash = new OwnHash(executable);
   setTimeout(() => void ownHash.start(), hashDelayMs).unref();
-  const power = underVmappInit();
-  const own = power ? ["power"] : [];
-  const facilities: Facilities = { build, power };
+  const ownsMachine = underVmappInit();
+  const own = [...everywhere, ...(ownsMachine ? ["power", "clock", "reseed"] : [])];
+  const facilities: Facilities = { log, build, paths: new GuestPaths(root), clipboard: new Clipboard(), ownsMachine };
   const facts: HelloFacts = { build, ownHash, caps: () => [...own, ...caps()], maxPutBytes, maxUpdateBytes };
   const rawLimits = { update: maxUpdateBytes, filePut: maxPutBytes, clipboardImage: maxClipboardImageBytes };
   return {

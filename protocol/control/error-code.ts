@@ -11,6 +11,8 @@ export const errorCodes = [
   "busy",
   /** the system call failed for another reason; `msg` names it */
   "io",
+  /** the filesystem has no room for it */
+  "no_space",
   /** what was sent, or what would have to be answered, is over a limit */
   "too_large",
   /** the SHA-256 of what arrived is not the one that was announced */

@@ -52,6 +52,7 @@ export const replyEnvelope = z.object({
 export const versionReply = z.object({ hash: z.string() });
 
 export const fileEntry = z.object({
+  /** last component; from a guest, so never to be trusted as a path: see `isPlainName` */
   name: z.string(),
   type: z.enum(["file", "dir", "link"]),
   link_target_dir: z._default(z.boolean(), false),
@@ -61,5 +62,59 @@ export const fileEntry = z.object({
   perm: z.string(),
   /** seconds since the epoch */
   mtime: z.number(),
+  /** *extension*: a FIFO, socket or device */
+  special: z.optional(z.boolean()),
 });
 export type FileEntry = z.infer<typeof fileEntry>;
+
+export const fileListReply = z.object({
+  entries: z.array(fileEntry),
+  /** *extension*: others follow, for a request with `limit` */
+  more: z.optional(z.boolean()),
+  /** *extension*: entries left out because their names are not UTF-8 */
+  not_utf8: z.optional(count),
+});
+
+/** *Extension*: one entry, with a finer `mtime`. */
+export const fileStatReply = z.object({
+  type: z.enum(["file", "dir", "link"]),
+  link_target_dir: z._default(z.boolean(), false),
+  size: count,
+  perm: z.string(),
+  /** seconds since the epoch, with a fraction */
+  mtime: z.number(),
+  uid: count,
+  gid: count,
+  /** where a link points, as it says */
+  target: z.optional(z.string()),
+  special: z.optional(z.boolean()),
+});
+export type FileStat = z.infer<typeof fileStatReply>;
+
+export const fileDataReply = z.object({
+  t: z.literal("file_data"),
+  /** raw bytes that follow */
+  size: count,
+  /** *extension*: permission bits in octal */
+  perm: z.optional(z.string()),
+  /** *extension*: seconds since the epoch, with a fraction */
+  mtime: z.optional(z.number()),
+  /** *extension*: bytes of the whole file, for a range */
+  total: z.optional(count),
+  /** *extension*: the last 32 raw bytes are the hash of those before, zeros when the file changed meanwhile */
+  sha256: z.optional(z.literal("trailer")),
+});
+export type FileData = z.infer<typeof fileDataReply>;
+
+/** *Extension*. Sizes in bytes, times in seconds. */
+export const statsReply = z.object({
+  uptime: z.number(),
+  memory: z.object({ total: count, available: count, free: count, cached: count }),
+  /** run queue averaged over 1, 5 and 15 minutes */
+  load: z.array(z.number()),
+  disk: z.object({ path: z.string(), total: count, available: count }),
+  processes: count,
+  /** resident memory of the agent */
+  agent_rss: count,
+});
+export type GuestStats = z.infer<typeof statsReply>;

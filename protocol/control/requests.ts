@@ -29,24 +29,31 @@ const schemas = {
     after: z.optional(z.string()),
     limit: z.optional(z.int().check(z.positive())),
   }),
-  /** *extension*: `offset` and `length` in bytes, `sha256` asks for the hash of what follows, `nofollow` refuses links */
+  /**
+   * *extension*: `offset` and `length` in bytes; `nofollow` refuses links; `sha256: "trailer"` asks for the hash of the
+   * content behind it, as the last 32 of the raw bytes
+   */
   file_get: request("file_get", {
     path,
     offset: z.optional(count),
     length: z.optional(count),
-    sha256: z.optional(z.boolean()),
+    sha256: z.optional(z.literal("trailer")),
     nofollow: z.optional(z.boolean()),
   }),
-  /** *extension*: `mtime` to set, `sha256` to verify, `sync: false` leaves the flush to disk to the system */
+  /**
+   * *extension*: `mtime` to set; `sha256` to verify, as hex or as `trailer`: the last 32 of the raw bytes are the hash of those
+   * before them; `sync: false` leaves the flush to disk to the system
+   */
   file_put: request("file_put", {
     path,
     size: count,
     perm: z.optional(perm),
     mtime: z.optional(seconds),
-    sha256: z.optional(sha256),
+    sha256: z.optional(z.union([sha256, z.literal("trailer")])),
     sync: z.optional(z.boolean()),
   }),
-  file_mkdir: request("file_mkdir", { path }),
+  /** *extension*: `perm` of the folder, when it is new */
+  file_mkdir: request("file_mkdir", { path, perm: z.optional(perm) }),
   file_delete: request("file_delete", { path }),
   file_rename: request("file_rename", { from: path, to: path }),
   /** *extension* */
@@ -69,8 +76,6 @@ const schemas = {
   power: request("power", { action: z.enum(["off", "reboot"]) }),
   /** *extension* */
   stats: request("stats", {}),
-  /** *extension* */
-  sessions: request("sessions", {}),
   /** *extension*: `time` is the host's clock in seconds since the epoch */
   clock_set: request("clock_set", { time: seconds }),
   /** *extension*: `seed` is 32 to 512 random bytes in base64 */

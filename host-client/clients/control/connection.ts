@@ -96,6 +96,7 @@ export class ControlConnection {
     return this.#hello;
   }
 
+  /** Whether requests can be sent. */
   get open(): boolean {
     return this.#closed === undefined;
   }
@@ -115,13 +116,19 @@ export class ControlConnection {
     if (this.#closed !== undefined)
       throw new ControlError("closed", `${what}: ${this.#closed.message}`, { cause: this.#closed });
     const id = (this.#nextId++).toString(16);
-    const frame = encodeMessage({ ...fields, id });
+    const frame = encodeRequest(what, { ...fields, id });
     const pending = new PendingRequest(what, timeoutMs, () => this.#pending.delete(id), sink);
     this.#pending.set(id, pending);
     const sent = this.#sending.then(() => this.#send(frame, pending, upload));
     this.#sending = sent.catch(() => {});
     sent.catch((error: unknown) => this.#giveUp(id, pending, error));
     return pending.reply;
+  }
+
+  /** An idle connection need not keep the process alive. */
+  idle(isIdle: boolean): void {
+    if (isIdle) this.#connection.socket.unref();
+    else this.#connection.socket.ref();
   }
 
   /** Ends the connection. Pending requests fail with `closed`. */
@@ -141,7 +148,7 @@ export class ControlConnection {
       );
     try {
       for await (const piece of upload.pieces) {
-        if (pending.settled) break;
+        if (this.#notWorthSending(pending, upload.size - sent)) break;
         if (sent + piece.length > upload.size) throw new RangeError("the source has more bytes than announced");
         await this.#write(piece);
         sent += piece.length;
@@ -151,10 +158,15 @@ export class ControlConnection {
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
       torn(reason, cause);
-      throw new ControlError("local", `${pending.what}: ${reason}`, { cause });
+      throw cause instanceof ControlError ? cause : new ControlError("local", `${pending.what}: ${reason}`, { cause });
     }
     // What is missing can never be made up: the daemon would take the next frame for file content.
     if (sent < upload.size) throw torn("the upload was cut");
+  }
+
+  /** A request that was refused early: a short rest is sent so that the connection can be kept. */
+  #notWorthSending(pending: PendingRequest, left: number): boolean {
+    return pending.timedOut || (pending.settled && left > drainBytes);
   }
 
   #giveUp(id: string, pending: PendingRequest, error: unknown): void {
@@ -231,6 +243,16 @@ export class ControlConnection {
     this.#pending.clear();
     this.#onClosed(reason);
     return reason;
+  }
+}
+
+function encodeRequest(what: string, fields: { readonly t: string; readonly [field: string]: unknown }): Buffer {
+  try {
+    return encodeMessage(fields);
+  } catch (cause) {
+    throw new ControlError("too_large", `${what}: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
   }
 }
 

@@ -8,6 +8,7 @@ export type RawSink = (piece: Uint8Array, reply: WireMessage) => Promise<void> |
 export class PendingRequest {
   readonly reply: Promise<WireMessage>;
   #settled = false;
+  #timedOut = false;
   #timer: NodeJS.Timeout | undefined;
   #resolve: (reply: WireMessage) => void = () => {};
   #reject: (error: Error) => void = () => {};
@@ -29,6 +30,10 @@ export class PendingRequest {
     this.progress();
   }
 
+  get timedOut(): boolean {
+    return this.#timedOut;
+  }
+
   get settled(): boolean {
     return this.#settled;
   }
@@ -38,6 +43,7 @@ export class PendingRequest {
     clearTimeout(this.#timer);
     if (this.#settled) return;
     this.#timer = setTimeout(() => {
+      this.#timedOut = true;
       this.onTimeout();
       this.fail(new ControlError("timeout", `${this.what}: no answer within ${this.timeoutMs / 1000} s`));
     }, this.timeoutMs);

@@ -1,0 +1,47 @@
+import { type FileHandle, open } from "node:fs/promises";
+import { ControlError } from "../error.ts";
+import type { UploadSource } from "../upload.ts";
+
+const chunkBytes = 512 * 1024;
+
+/** A file of the host to upload. The opener closes it. */
+export interface LocalSource extends UploadSource {
+  /** permission bits */
+  readonly mode: number;
+  /** seconds since the epoch */
+  readonly mtime: number;
+  close(): Promise<void>;
+}
+
+/** Throws {@link ControlError} `local` when the path cannot be opened or is no regular file. */
+export async function openLocalSource(path: string): Promise<LocalSource> {
+  let file: FileHandle;
+  try {
+    file = await open(path, "r");
+  } catch (cause) {
+    throw new ControlError("local", `cannot open ${path}: ${(cause as Error).message}`, { cause });
+  }
+  const stats = await file.stat();
+  if (!stats.isFile()) {
+    await file.close();
+    throw new ControlError("local", `${path} is not a regular file`);
+  }
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      const chunk = Buffer.allocUnsafe(chunkBytes);
+      const { bytesRead } = await file.read(chunk, 0, chunkBytes, null);
+      if (bytesRead === 0) break;
+      yield chunk.subarray(0, bytesRead);
+    }
+    const now = await file.stat();
+    if (now.mtimeMs !== stats.mtimeMs || now.size !== stats.size)
+      throw new ControlError("changed", `${path} changed while it was read`);
+  }
+  return {
+    size: stats.size,
+    pieces: pieces(),
+    mode: stats.mode & 0o777,
+    mtime: stats.mtimeMs / 1000,
+    close: () => file.close(),
+  };
+}

@@ -1,0 +1,29 @@
+import type { ControlConnection } from "../connection.ts";
+import { ControlError } from "../error.ts";
+import { listFolder, statEntry } from "../files.ts";
+
+/** What a download begins with. */
+export interface TransferRoot {
+  readonly kind: "file" | "folder";
+  /** bytes of a file; 0 where the guest does not tell */
+  readonly size: number;
+  /** permission bits */
+  readonly mode: number;
+}
+
+/** Asks the guest; a stock daemon, which knows no `file_stat`, is asked to list the path. */
+export async function transferRoot(control: ControlConnection, path: string): Promise<TransferRoot> {
+  if (control.hasCap("file.stat")) {
+    const stats = await statEntry(control, path);
+    if (stats === undefined) throw new ControlError("not_found", `there is no ${path} in the guest`);
+    if (stats.special === true) throw new ControlError("bad_request", `${path} is neither a file nor a folder`);
+    return { kind: stats.type === "dir" ? "folder" : "file", size: stats.size, mode: Number.parseInt(stats.perm, 8) };
+  }
+  try {
+    await listFolder(control, path);
+    return { kind: "folder", size: 0, mode: 0o755 };
+  } catch (error) {
+    if (!(error instanceof ControlError) || error.code !== "refused") throw error;
+    return { kind: "file", size: 0, mode: 0o644 };
+  }
+}

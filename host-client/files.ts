@@ -1,0 +1,163 @@
+/** The files of a guest, for programs: `guest.files`. Paths in the guest are absolute. */
+import { mkdir, stat } from "node:fs/promises";
+import { join, posix } from "node:path";
+import type { FileEntry, FileStat } from "#protocol/control/replies.ts";
+import { ControlError } from "./clients/control/error.ts";
+import {
+  getFile,
+  listFolder,
+  makeFolder,
+  type PutOptions,
+  putFile,
+  removeEntry,
+  renameEntry,
+  statEntry,
+} from "./clients/control/files.ts";
+import { ControlPool } from "./clients/control/pool.ts";
+import { downloadFile } from "./clients/control/transfer/download.ts";
+import { openLocalSource } from "./clients/control/transfer/local-source.ts";
+import { type OnProgress, ProgressSum } from "./clients/control/transfer/progress.ts";
+import { transferRoot } from "./clients/control/transfer/root.ts";
+import { sideBySide } from "./clients/control/transfer/side-by-side.ts";
+import { guestTree, localTree } from "./clients/control/transfer/trees.ts";
+import type { Connection } from "./transport/connection.ts";
+
+export interface TransferOptions {
+  readonly onProgress?: OnProgress | undefined;
+}
+
+/** What a transfer left out, as paths below its root. */
+export interface TransferResult {
+  readonly skipped: readonly string[];
+}
+
+const defaultReadBytes = 64 * 1024 * 1024;
+
+export class GuestFiles implements Disposable {
+  readonly #pool: ControlPool;
+
+  /** `dial` opens a connection to the guest's control port; several may be open at once. */
+  constructor(dial: () => Promise<Connection>) {
+    this.#pool = new ControlPool(dial);
+  }
+
+  list(path: string): Promise<FileEntry[]> {
+    return this.#pool.use((control) => listFolder(control, path));
+  }
+
+  /** Undefined when there is nothing at that path; links are followed. */
+  stat(path: string): Promise<FileStat | undefined> {
+    return this.#pool.use((control) => statEntry(control, path));
+  }
+
+  /** With the folders above it; one that exists is no error. */
+  mkdir(path: string): Promise<void> {
+    return this.#pool.use((control) => makeFolder(control, path));
+  }
+
+  /** A folder with all that is in it. */
+  remove(path: string): Promise<void> {
+    return this.#pool.use((control) => removeEntry(control, path));
+  }
+
+  /** Fails with `exists` rather than replace something. */
+  rename(from: string, to: string): Promise<void> {
+    return this.#pool.use((control) => renameEntry(control, from, to));
+  }
+
+  /** The content of a file; `too_large` over `maxBytes`, 64 MiB when absent. */
+  read(path: string, { maxBytes = defaultReadBytes }: { maxBytes?: number } = {}): Promise<Buffer> {
+    return this.#pool.use(async (control) => {
+      const pieces: Uint8Array[] = [];
+      await getFile(control, path, {
+        onStart: ({ size }) => {
+          if (size > maxBytes)
+            throw new ControlError("too_large", `file_get ${path}: ${size} bytes, over the ${maxBytes} allowed`);
+        },
+        onPiece: (piece) => {
+          pieces.push(piece);
+        },
+      });
+      return Buffer.concat(pieces);
+    });
+  }
+
+  /** Streams a file into `onPiece`, which is awaited. */
+  async readInto(path: string, onPiece: (piece: Uint8Array) => Promise<void> | void): Promise<void> {
+    await this.#pool.use((control) => getFile(control, path, { onPiece }));
+  }
+
+  /** Writes a file whole: the old content stays until the new one is complete. */
+  write(path: string, content: Uint8Array | string, options: PutOptions = {}): Promise<void> {
+    const bytes = typeof content === "string" ? Buffer.from(content, "utf8") : content;
+    return this.#pool.use((control) => putFile(control, path, { size: bytes.length, pieces: [bytes] }, options));
+  }
+
+  /** Copies a file or folder of the host to exactly that path in the guest, with modes and the files' times. */
+  async put(local: string, remote: string, { onProgress }: TransferOptions = {}): Promise<TransferResult> {
+    const stats = await stat(local).catch((cause: unknown) => {
+      throw new ControlError("local", `cannot read ${local}: ${(cause as Error).message}`, { cause });
+    });
+    if (!stats.isDirectory()) {
+      await this.#putOne(local, remote, new ProgressSum(stats.size, 1, onProgress), true);
+      return { skipped: [] };
+    }
+    const { folders, files, skipped } = await localTree(local);
+    for (const { path, mode } of folders) {
+      await this.#pool.use((control) => makeFolder(control, posix.join(remote, path), { mode }));
+    }
+    const sum = new ProgressSum(sizeOf(files), files.length, onProgress);
+    await sideBySide(files, this.#pool.size, ({ path }) =>
+      this.#putOne(join(local, path), posix.join(remote, path), sum, false),
+    );
+    return { skipped };
+  }
+
+  /** Copies a file or folder of the guest to exactly that path on the host, with modes and the files' times. */
+  async get(remote: string, local: string, { onProgress }: TransferOptions = {}): Promise<TransferResult> {
+    const pool = this.#pool;
+    const root = await pool.use(async (control) => transferRoot(control, remote));
+    if (root.kind === "file") {
+      const sum = new ProgressSum(root.size, 1, onProgress);
+      await downloadFile({ pool, from: remote, to: local, mode: root.mode, onBytes: (bytes) => sum.moved(bytes) });
+      sum.fileDone();
+      return { skipped: [] };
+    }
+    const { folders, files, skipped } = await pool.use((control) => guestTree(control, remote, root.mode));
+    for (const { path, mode } of folders) await mkdir(join(local, path), { recursive: true, mode: mode | 0o700 });
+    const sum = new ProgressSum(sizeOf(files), files.length, onProgress);
+    await sideBySide(files, pool.size, async ({ path, mode }) => {
+      const from = posix.join(remote, path);
+      await downloadFile({ pool, from, to: join(local, path), mode, onBytes: (bytes) => sum.moved(bytes) });
+      sum.fileDone();
+    });
+    return { skipped };
+  }
+
+  /** Closes the idle connections. */
+  [Symbol.dispose](): void {
+    this.#pool.close();
+  }
+
+  async #putOne(local: string, remote: string, sum: ProgressSum, sync: boolean): Promise<void> {
+    const source = await openLocalSource(local);
+    try {
+      let told = 0;
+      const onProgress = (sent: number): void => {
+        // The hash behind the content is no content.
+        const content = Math.min(sent, source.size);
+        sum.moved(content - told);
+        told = content;
+      };
+      const { mode, mtime } = source;
+      await this.#pool.use((control) => putFile(control, remote, source, { mode, mtime, sync, onProgress }));
+      sum.fileDone();
+    } finally {
+      await source.close();
+    }
+  }
+}
+
+function sizeOf(files: readonly { readonly size: number }[]): number {
+  return files.reduce((sum, { size }) => sum + size, 0);
+}
