@@ -10,6 +10,9 @@ import { closedEarlyMessage, closedMessage, ShellError } from "./error.ts";
 /** largest stdin payload sent, in bytes */
 const stdinPayloadBytes = 64 * 1024;
 
+/** output that may wait in a stream before the connection is read no further, in bytes */
+const outputBufferBytes = 256 * 1024;
+
 export interface ShellExit {
   /** the command's exit status, 128 + n when signal n killed it, 127 when it does not exist */
   readonly code: number;
@@ -54,6 +57,8 @@ class Session implements ShellSession {
   #rejectStarted: (error: ShellError) => void = () => {};
   #resolveExit: (exit: ShellExit) => void = () => {};
   #rejectExit: (error: ShellError) => void = () => {};
+  /** streams whose reader is behind */
+  readonly #full = new Set<Readable>();
   #running = false;
   #over = false;
 
@@ -72,8 +77,8 @@ class Session implements ShellSession {
     this.exit.catch(() => {});
 
     const { socket } = connection;
-    this.stdout = new Readable({ read: () => this.#resume() });
-    this.stderr = new Readable({ read: () => this.#resume() });
+    this.stdout = this.#outputStream();
+    this.stderr = this.#outputStream();
     this.stdin = new Writable({
       highWaterMark: stdinPayloadBytes,
       write: (chunk: Buffer, _encoding, done) => this.#sendStdin(chunk, done),
@@ -85,6 +90,19 @@ class Session implements ShellSession {
     socket.on("close", () => this.#closed());
     this.#send({ type: "start", payload: encodeStart({ ...start, flow: true }) });
     socket.resume();
+  }
+
+  #outputStream(): Readable {
+    const stream: Readable = new Readable({
+      highWaterMark: outputBufferBytes,
+      read: () => this.#resume(stream),
+      // Nobody reads it any more: what still arrives is dropped, and the other stream goes on.
+      destroy: (error, done) => {
+        this.#resume(stream);
+        done(error);
+      },
+    });
+    return stream;
   }
 
   resize({ rows, cols }: { readonly rows: number; readonly cols: number }): void {
@@ -131,17 +149,15 @@ class Session implements ShellSession {
   }
 
   #deliver(stream: Readable, bytes: Uint8Array): void {
-    if (stream.destroyed) return;
-    if (!stream.push(bytes)) this.#connection.socket.pause();
+    if (stream.destroyed || stream.push(bytes)) return;
+    this.#full.add(stream);
+    this.#connection.socket.pause();
   }
 
-  /** Reads on once neither stream is full. */
-  #resume(): void {
-    if (this.#over) return;
-    const full = [this.stdout, this.stderr].some(
-      (stream) => !stream.destroyed && stream.readableLength >= stream.readableHighWaterMark,
-    );
-    if (!full) this.#connection.socket.resume();
+  /** A stream asks for more: reads on once neither of the two is full. */
+  #resume(stream: Readable): void {
+    this.#full.delete(stream);
+    if (!this.#over && this.#full.size === 0) this.#connection.socket.resume();
   }
 
   #sendStdin(chunk: Buffer, done: (error?: Error) => void): void {
