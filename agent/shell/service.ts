@@ -3,19 +3,28 @@ import { frameType, type RawFrame, RawFrameDecoder, ShellFrameError } from "#pro
 import { decodeStart, type ResolvedStart, StartError, shellCaps } from "#protocol/shell/start.ts";
 import type { Log } from "#sys/log.ts";
 import type { Peer, Service } from "../service.ts";
+import type { Refusal } from "./command.ts";
 import { ClientLink } from "./link.ts";
-import { runSession } from "./session.ts";
+import { NamedSessions, type SessionInfo } from "./named-sessions.ts";
+import { refuse, runSession } from "./session.ts";
 
-export function createShellService({ log }: { log: Log }): Service {
+export interface ShellService extends Service {
+  /** the named sessions, also those that ended within the last minutes */
+  sessions(): SessionInfo[];
+}
+
+export function createShellService({ log }: { log: Log }): ShellService {
+  const named = new NamedSessions(log);
   return {
     name: "shell",
-    caps: [shellCaps.env, shellCaps.cwd, shellCaps.user],
-    serve: (peer) => awaitStart({ peer, log }),
+    caps: Object.values(shellCaps),
+    serve: (peer) => awaitStart({ peer, named, log }),
+    sessions: () => named.list(),
   };
 }
 
 /** "The connection fails before a full first frame, or the first frame is over 1 MiB": closed without a word. */
-function awaitStart({ peer, log }: { peer: Peer; log: Log }): void {
+function awaitStart({ peer, named, log }: { peer: Peer; named: NamedSessions; log: Log }): void {
   const { socket } = peer;
   const decoder = new RawFrameDecoder();
   const giveUp = () => socket.destroy();
@@ -35,7 +44,7 @@ function awaitStart({ peer, log }: { peer: Peer; log: Log }): void {
     socket.off("data", read);
     socket.off("end", giveUp);
     peer.spoke();
-    begin({ peer, first, decoder, log });
+    begin({ peer, first, decoder, named, log });
   };
   socket.on("data", read);
   socket.on("end", giveUp);
@@ -46,16 +55,18 @@ function begin({
   peer,
   first,
   decoder,
+  named,
   log,
 }: {
   peer: Peer;
   first: RawFrame;
   decoder: RawFrameDecoder;
+  named: NamedSessions;
   log: Log;
 }): void {
-  const refuse = (message: string) => new ClientLink(peer.socket).finish({ type: "error", message });
+  const refuseWith = (refusal: Refusal) => refuse(new ClientLink(peer.socket), refusal);
   if (first.type !== frameType.start) {
-    refuse("protocol error: first frame must be start");
+    refuseWith({ kind: "error", message: "protocol error: first frame must be start" });
     return;
   }
   let start: ResolvedStart;
@@ -63,8 +74,13 @@ function begin({
     start = decodeStart(first.payload);
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
-    refuse(`protocol error: ${error.message}`);
+    refuseWith({ kind: "error", message: `protocol error: ${error.message}` });
     return;
   }
-  runSession({ peer, start, decoder, log });
+  if (start.session === undefined) {
+    runSession({ peer, start, decoder, log });
+    return;
+  }
+  const refusal = named.open({ name: start.session, peer, start, decoder });
+  if (refusal !== undefined) refuseWith(refusal);
 }

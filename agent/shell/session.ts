@@ -7,7 +7,7 @@ import type { RawFrameDecoder } from "#protocol/shell/frames.ts";
 import { initialCredit, type ResolvedStart } from "#protocol/shell/start.ts";
 import type { Log } from "#sys/log.ts";
 import type { Peer } from "../service.ts";
-import { type Command, startCommand } from "./command.ts";
+import { type Command, type Refusal, startCommand } from "./command.ts";
 import { FrameLoop } from "./input.ts";
 import { ClientLink } from "./link.ts";
 import { type OutputProgress, pumpOutput } from "./output.ts";
@@ -15,6 +15,17 @@ import { StdinQueue } from "./stdin.ts";
 import { drain, exitCode, hangUp } from "./teardown.ts";
 
 type State = "running" | "draining" | "hungUp" | "closed";
+
+/** Tells the client why no command runs ("Sessions that do not run"). */
+export function refuse(link: ClientLink, refusal: Refusal): void {
+  match(refusal)
+    .with({ kind: "notFound" }, ({ message }) => {
+      link.send({ type: "stderr", bytes: new TextEncoder().encode(message) });
+      link.finish({ type: "exit", code: 127 });
+    })
+    .with({ kind: "error" }, ({ message }) => link.finish({ type: "error", message }))
+    .exhaustive();
+}
 
 /** Runs the session of a decoded start frame to its end. Owns the peer's socket. */
 export function runSession({
@@ -30,17 +41,8 @@ export function runSession({
 }): void {
   const link = new ClientLink(peer.socket);
   const command = startCommand(start);
-  if ("kind" in command) {
-    match(command)
-      .with({ kind: "notFound" }, ({ message }) => {
-        link.send({ type: "stderr", bytes: new TextEncoder().encode(message) });
-        link.finish({ type: "exit", code: 127 });
-      })
-      .with({ kind: "error" }, ({ message }) => link.finish({ type: "error", message }))
-      .exhaustive();
-    return;
-  }
-  new Session({ peer, link, start, command, decoder, log });
+  if ("kind" in command) refuse(link, command);
+  else new Session({ peer, link, start, command, decoder, log });
 }
 
 class Session {
@@ -71,8 +73,6 @@ class Session {
     this.#stdin = new StdinQueue({
       writer: command.stdin,
       tty: command.tty,
-      flow: start.flow,
-      grant: (bytes) => link.send({ type: "window", bytes }),
       resumed: () => this.#input.resumed(),
     });
     this.#input = new FrameLoop({
@@ -81,6 +81,7 @@ class Session {
       log,
       disconnected: () => this.#hangUp(),
     });
+    this.#stdin.serve({ flow: start.flow, grant: (bytes) => link.send({ type: "window", bytes }) });
     if (start.flow) link.send({ type: "window", bytes: initialCredit });
     link.send({ type: "started" });
     this.#input.start({ command, stdin: this.#stdin });

@@ -5,37 +5,36 @@
 import { initialCredit } from "#protocol/shell/start.ts";
 import type { FdWriter } from "#sys/stream-fd.ts";
 
+interface QueuedPayload {
+  readonly bytes: Uint8Array;
+  /** returns the payload's credit to the client that sent it */
+  readonly grant: ((bytes: number) => void) | undefined;
+}
+
 export class StdinQueue {
   readonly #writer: FdWriter;
   readonly #tty: boolean;
-  readonly #flow: boolean;
-  /** tells the client that this many bytes may follow; only called with flow control */
-  readonly #grant: (bytes: number) => void;
-  /** runs when the queue takes payloads again after {@link full} */
+  /** runs when a payload was taken, so that one that waits may follow */
   readonly #resumed: () => void;
-  readonly #payloads: Uint8Array[] = [];
+  readonly #payloads: QueuedPayload[] = [];
+  #grant: ((bytes: number) => void) | undefined;
   #queuedBytes = 0;
   #ended = false;
   #writing = false;
 
-  constructor({
-    writer,
-    tty,
-    flow,
-    grant,
-    resumed,
-  }: {
-    writer: FdWriter;
-    tty: boolean;
-    flow: boolean;
-    grant: (bytes: number) => void;
-    resumed: () => void;
-  }) {
+  constructor({ writer, tty, resumed }: { writer: FdWriter; tty: boolean; resumed: () => void }) {
     this.#writer = writer;
     this.#tty = tty;
-    this.#flow = flow;
-    this.#grant = grant;
     this.#resumed = resumed;
+  }
+
+  /**
+   * Takes input from this client from now on. `grant` tells it that as many bytes may follow; it is only called with flow
+   * control. On a pty a new client may type even when the former one had ended its input.
+   */
+  serve({ flow, grant }: { flow: boolean; grant: (bytes: number) => void }): void {
+    this.#grant = flow ? grant : undefined;
+    if (this.#tty && !this.#writer.closed) this.#ended = false;
   }
 
   /** Whether a payload of that size has to wait in the reading loop: only for a client beyond its credit. */
@@ -46,7 +45,7 @@ export class StdinQueue {
   /** Queues a payload. Input after `end` is dropped, its credit not returned. */
   push(payload: Uint8Array): void {
     if (this.#ended || payload.length === 0) return;
-    this.#payloads.push(payload);
+    this.#payloads.push({ bytes: payload, grant: this.#grant });
     this.#queuedBytes += payload.length;
     void this.#drain();
   }
@@ -56,7 +55,7 @@ export class StdinQueue {
    * or, without flow control, the frame is ignored.
    */
   end(): void {
-    if (this.#tty && !this.#flow) return;
+    if (this.#tty && this.#grant === undefined) return;
     this.#ended = true;
     void this.#drain();
   }
@@ -74,9 +73,9 @@ export class StdinQueue {
     this.#writing = true;
     for (let payload = this.#payloads.shift(); payload !== undefined; payload = this.#payloads.shift()) {
       // A command that closed its stdin drops the rest; the credit comes back all the same.
-      await this.#writer.write(payload);
-      this.#queuedBytes = Math.max(0, this.#queuedBytes - payload.length);
-      if (this.#flow) this.#grant(payload.length);
+      await this.#writer.write(payload.bytes);
+      this.#queuedBytes = Math.max(0, this.#queuedBytes - payload.bytes.length);
+      payload.grant?.(payload.bytes.length);
       this.#resumed();
     }
     this.#writing = false;

@@ -52,6 +52,28 @@ export async function drain({
   }
 }
 
+/** As {@link drain} for a session that needs no client: only a client that is `behind` stops the 200 ms from running. */
+export async function drainDetached({
+  outputDone,
+  behind,
+}: {
+  outputDone: Promise<unknown>;
+  behind: () => boolean;
+}): Promise<void> {
+  let done = false;
+  void outputDone.then(() => {
+    done = true;
+  });
+  let idleMs = 0;
+  let last = performance.now();
+  while (!done && idleMs < drainMs) {
+    await Promise.race([outputDone, sleep(pollMs)]);
+    const now = performance.now();
+    if (!behind()) idleMs += now - last;
+    last = now;
+  }
+}
+
 /** The client is gone: SIGHUP to the group, up to 2 s, SIGKILL to what is left of it. Resolves when that is done. */
 export async function hangUp(command: Command): Promise<void> {
   const deadline = performance.now() + hangupGraceMs;

@@ -28,6 +28,11 @@ export interface ShellSession {
   readonly started: Promise<void>;
   /** Resolves with the exit status, once all output was handed to the streams. Rejects with {@link ShellError}. */
   readonly exit: Promise<ShellExit>;
+  /**
+   * For a named session the offset of the next output byte, which is what a later `since` continues from; undefined
+   * until the agent has said where the output starts, and for a session without a name.
+   */
+  readonly position: bigint | undefined;
   /** Tells the pty its size in cells; without effect on pipes. */
   resize(size: { readonly rows: number; readonly cols: number }): void;
   /** Signals the command's process group; the agent acts on 1 (HUP), 2 (INT) and 15 (TERM) only. */
@@ -59,6 +64,7 @@ class Session implements ShellSession {
   #rejectExit: (error: ShellError) => void = () => {};
   /** streams whose reader is behind */
   readonly #full = new Set<Readable>();
+  #position: bigint | undefined;
   #running = false;
   #over = false;
 
@@ -90,6 +96,10 @@ class Session implements ShellSession {
     socket.on("close", () => this.#closed());
     this.#send({ type: "start", payload: encodeStart({ ...start, flow: true }) });
     socket.resume();
+  }
+
+  get position(): bigint | undefined {
+    return this.#position;
   }
 
   #outputStream(): Readable {
@@ -141,7 +151,9 @@ class Session implements ShellSession {
       })
       .with({ type: "exit" }, ({ code }) => this.#finish({ code }))
       .with({ type: "error" }, ({ message }) => this.#fail(new ShellError("refused", message)))
-      .with({ type: "offset" }, () => {})
+      .with({ type: "offset" }, ({ position }) => {
+        this.#position = position;
+      })
       .with({ type: "start" }, { type: "stdin" }, { type: "stdinEof" }, { type: "resize" }, { type: "signal" }, () => {
         throw new ShellFrameError(`the agent sent a client's frame, ${frame.type}`);
       })
@@ -149,6 +161,7 @@ class Session implements ShellSession {
   }
 
   #deliver(stream: Readable, bytes: Uint8Array): void {
+    if (this.#position !== undefined) this.#position += BigInt(bytes.length);
     if (stream.destroyed || stream.push(bytes)) return;
     this.#full.add(stream);
     this.#connection.socket.pause();
