@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { ShellError } from "#host/clients/shell/error.ts";
+import { openShell, type ShellSession } from "#host/clients/shell/session.ts";
+import { dial } from "#host/transport/dial.ts";
+import { ports } from "#protocol/ports.ts";
+import type { ShellStart } from "#protocol/shell/start.ts";
+import { type LocalAgent, startLocalAgent } from "#test/shell/agent.ts";
+
+let agent: LocalAgent;
+
+beforeAll(async () => {
+  agent = await startLocalAgent();
+});
+
+afterAll(() => agent.stop());
+
+async function open(start: ShellStart): Promise<ShellSession> {
+  const target = { kind: "unix", directory: agent.directory } as const;
+  const session = openShell({ connection: await dial({ target, port: ports.shell }), start });
+  session.stderr.resume();
+  return session;
+}
+
+/** Reads stdout until `done` says that it has enough; the session stays attached. */
+async function readUntil(session: ShellSession, done: (text: string) => boolean): Promise<string> {
+  let text = "";
+  if (done(text)) return text;
+  return new Promise((resolve, reject) => {
+    session.stdout.on("data", (chunk: Buffer) => {
+      text += chunk.toString("latin1");
+      if (done(text)) resolve(text);
+    });
+    session.stdout.on("end", () => reject(new Error(`the output ended at ${JSON.stringify(text.slice(-200))}`)));
+  });
+}
+
+async function readAll(session: ShellSession): Promise<{ text: string; code: number }> {
+  let text = "";
+  for await (const chunk of session.stdout) text += (chunk as Buffer).toString("latin1");
+  return { text, code: (await session.exit).code };
+}
+
+const codeOf = (session: ShellSession): Promise<unknown> =>
+  session.exit.then(
+    (exit) => exit.code,
+    (error: unknown) => (error instanceof ShellError ? `${error.code}: ${error.message}` : error),
+  );
+
+describe("a named session", () => {
+  test("goes on without its client and gives the next one what it missed", async () => {
+    const argv = ["sh", "-c", 'echo one; read line; echo "two $line"; sleep 0.3; echo three; exit 9'];
+    const first = await open({ argv, session: "missed" });
+    await readUntil(first, (text) => text === "one\n");
+    expect(first.position).toBe(4n);
+    first.stdin.write("go\n");
+    first.disconnect();
+    const second = await open({ session: "missed", since: 4 });
+    expect(await readAll(second)).toEqual({ text: "two go\nthree\n", code: 9 });
+  });
+
+  test("is replayed from its beginning to a client that names no offset", async () => {
+    const first = await open({ argv: ["sh", "-c", "echo begun; sleep 30"], session: "replayed" });
+    await readUntil(first, (text) => text === "begun\n");
+    first.disconnect();
+    const second = await open({ session: "replayed" });
+    await readUntil(second, (text) => text === "begun\n");
+    second.signal(15);
+    expect(await codeOf(second)).toBe(143);
+  });
+
+  test("keeps its last MiB and says where that starts", async () => {
+    const total = 3 * 1024 * 1024;
+    const first = await open({ argv: ["sh", "-c", `head -c ${total} /dev/zero; exit 4`], session: "ring" });
+    await first.started;
+    first.disconnect();
+    await Bun.sleep(1_000);
+    const second = await open({ session: "ring", since: 0 });
+    await second.started;
+    const { text, code } = await readAll(second);
+    expect(code).toBe(4);
+    expect(second.position).toBe(BigInt(total));
+    expect(text.length).toBeLessThanOrEqual(1024 * 1024);
+    expect(text.length).toBeGreaterThan(900 * 1024);
+  });
+
+  test("is taken over by a second client, and the first is told", async () => {
+    const first = await open({ argv: ["cat"], session: "taken" });
+    await first.started;
+    const second = await open({ session: "taken" });
+    expect(await codeOf(first)).toBe("refused: session taken over");
+    second.stdin.end("still here\n");
+    expect(await readAll(second)).toEqual({ text: "still here\n", code: 0 });
+  });
+
+  test("keeps its exit status for a client that asks afterwards", async () => {
+    const first = await open({ argv: ["sh", "-c", "echo bye; exit 3"], session: "kept" });
+    expect(await readAll(first)).toEqual({ text: "bye\n", code: 3 });
+    const second = await open({ session: "kept", since: 0 });
+    expect(await readAll(second)).toEqual({ text: "bye\n", code: 3 });
+  });
+
+  test("that has ended makes room for a new command under its name", async () => {
+    const first = await open({ argv: ["sh", "-c", "echo old"], session: "again" });
+    expect((await readAll(first)).text).toBe("old\n");
+    const second = await open({ argv: ["sh", "-c", "echo new"], session: "again" });
+    expect((await readAll(second)).text).toBe("new\n");
+  });
+
+  test("that does not exist cannot be continued", async () => {
+    const session = await open({ session: "nobody", since: 0 });
+    expect(await codeOf(session)).toBe("refused: no session named nobody");
+  });
+
+  test("refuses an offset beyond its output and goes on", async () => {
+    const first = await open({ argv: ["cat"], session: "beyond" });
+    await first.started;
+    const wrong = await open({ session: "beyond", since: 1_000 });
+    expect(await codeOf(wrong)).toBe("refused: protocol error: since: 1000 is beyond the session's output of 0 bytes");
+    first.stdin.end("fine\n");
+    expect(await readAll(first)).toEqual({ text: "fine\n", code: 0 });
+  });
+
+  test("on a pty takes the size of the client that attaches", async () => {
+    const argv = ["sh", "-c", "stty size; read line; stty size"];
+    const first = await open({ argv, session: "sized", tty: true, rows: 30, cols: 100 });
+    await readUntil(first, (text) => text === "30 100\r\n");
+    first.disconnect();
+    const second = await open({ session: "sized", since: 8, tty: true, rows: 40, cols: 120 });
+    await second.started;
+    second.stdin.write("\n");
+    expect((await readAll(second)).text).toEndWith("40 120\r\n");
+  });
+
+  test("does not run ahead of a client that is attached and does not read, so that nothing falls out of its ring", async () => {
+    const session = await open({ argv: ["sh", "-c", "head -c 20000000 /dev/zero; sleep 60"], session: "slow" });
+    await session.started;
+    await Bun.sleep(500);
+    let received = 0;
+    session.stdout.on("data", (chunk: Buffer) => {
+      received += chunk.length;
+    });
+    while (received < 20_000_000) await Bun.sleep(20);
+    expect(received).toBe(20_000_000);
+    session.signal(15);
+    expect(await codeOf(session)).toBe(143);
+  });
+});
