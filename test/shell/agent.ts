@@ -14,12 +14,15 @@ export interface LocalAgent {
 /** Starts it; resolves once every service listens. Rejects with the agent's own output when it ends before that. */
 export async function startLocalAgent(): Promise<LocalAgent> {
   const directory = mkdtempSync(join(tmpdir(), "vmapp-agent-"));
-  const child = Bun.spawn([process.execPath, join(import.meta.dirname, "../../init/main.ts"), "agent", "--listen", `unix:${directory}`], {
-    stdin: "ignore",
-    stdout: "inherit",
-    stderr: "pipe",
-    env: { ...process.env, TMPDIR: tmpdir() },
-  });
+  const child = Bun.spawn(
+    [process.execPath, join(import.meta.dirname, "../../init/main.ts"), "agent", "--listen", `unix:${directory}`],
+    {
+      stdin: "ignore",
+      stdout: "inherit",
+      stderr: "pipe",
+      env: { ...process.env, TMPDIR: tmpdir() },
+    },
+  );
   const stop = async () => {
     child.kill("SIGKILL");
     await child.exited;
