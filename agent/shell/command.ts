@@ -1,5 +1,5 @@
 /** From a start frame to a running command: environment, directory, user, look-up, and the fork itself. */
-import { existsSync, writeFileSync } from "node:fs";
+import { statSync, writeFileSync } from "node:fs";
 import type { ResolvedStart } from "#protocol/shell/start.ts";
 import { sendSignal } from "#sys/process.ts";
 import { openPty } from "#sys/pty.ts";
@@ -55,8 +55,8 @@ export function startCommand(start: ResolvedStart): Command | Refusal {
     ...start.env,
   };
   const home = account?.home ?? baseEnvironment.HOME;
-  const cwd = start.cwd ?? (existsSync(home) ? home : "/");
-  if (!existsSync(cwd)) return cannot(`the directory ${cwd} does not exist`);
+  const cwd = start.cwd ?? (isDirectory(home) ? home : "/");
+  if (!isDirectory(cwd)) return cannot(`${cwd} is not a directory`);
 
   const found = lookUp({ name, searchPath: env.PATH ?? "", cwd });
   if (found.kind === "missing") return { kind: "notFound", message: `${name}: command not found\n` };
@@ -129,6 +129,10 @@ function allowOomKill(pid: number): void {
   } catch {
     // Already gone, or not privileged, in which case there was nothing to inherit.
   }
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 function reasonOf(error: unknown): string {

@@ -24,6 +24,7 @@ export class FrameLoop {
   /** a stdin frame that waits for room in the queue */
   #blocked: Uint8Array | undefined;
   #hangUpWatch: Watch | undefined;
+  #ignoredFrames = 0;
   #over = false;
 
   constructor({
@@ -118,12 +119,18 @@ export class FrameLoop {
         if (allowedSignals.has(frame.number)) command.signalGroup(frame.number);
         return;
       case "start":
-        this.#log.warn("frame ignored", { reason: "a second start" });
+        this.#ignore("a second start");
         return;
       case "ignored":
-        this.#log.warn("frame ignored", { reason: frame.reason });
+        this.#ignore(frame.reason);
         return;
     }
+  }
+
+  /** Only the first of a session is logged: a client may send any number of them. */
+  #ignore(reason: string): void {
+    this.#ignoredFrames++;
+    if (this.#ignoredFrames === 1) this.#log.warn("frame ignored, further ones of its session silently", { reason });
   }
 
   /** Stops reading. A paused socket does not report its own end, so that is watched for separately. */
