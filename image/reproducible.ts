@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { chmod, lstat, lutimes, mkdir, readdir, rename, rm } from "node:fs/promises";
-import { dirname, join, relative, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { runCommand } from "#image/command.ts";
 
 /** One second after the epoch: some tools take 0 for "not set". */
@@ -56,21 +56,24 @@ export async function packInitramfs(source: string, target: string): Promise<voi
 export async function normaliseModes(directory: string): Promise<void> {
   for (const path of await listTree(directory)) {
     const file = join(directory, path);
-    const { mode, isSymbolicLink, isDirectory } = await describe(file);
-    if (isSymbolicLink) continue;
-    await chmod(file, isDirectory || (mode & 0o100) !== 0 ? 0o755 : 0o644);
+    const stats = await lstat(file);
+    if (stats.isSymbolicLink()) continue;
+    await chmod(file, stats.isDirectory() || (stats.mode & 0o100) !== 0 ? 0o755 : 0o644);
   }
 }
 
-async function describe(file: string) {
-  const stats = await lstat(file);
-  return { mode: stats.mode, isSymbolicLink: stats.isSymbolicLink(), isDirectory: stats.isDirectory() };
-}
-
-/** All paths below a directory, relative to it and sorted; the directory itself comes first as `.`. */
+/** All paths below a directory, relative to it and sorted; the directory itself comes first as `.`. Follows no links. */
 async function listTree(directory: string): Promise<string[]> {
-  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
-  const paths = entries.map((entry) => relative(directory, join(entry.parentPath, entry.name)));
+  const paths: string[] = [];
+  const walk = async (parent: string): Promise<void> => {
+    // The recursive mode of readdir walks through symbolic links, out of the tree.
+    for (const entry of await readdir(join(directory, parent), { withFileTypes: true })) {
+      const path = join(parent, entry.name);
+      paths.push(path);
+      if (entry.isDirectory()) await walk(path);
+    }
+  };
+  await walk(".");
   return [".", ...paths.toSorted((a, b) => (a < b ? -1 : 1))];
 }
 
