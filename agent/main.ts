@@ -2,6 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { ports } from "#protocol/ports.ts";
 import { createLog } from "#sys/log.ts";
+import { createConsoleService } from "./console/service.ts";
 import { createControlService } from "./control/service.ts";
 import { listen, parseListenTarget } from "./listener.ts";
 import type { Service } from "./service.ts";
@@ -19,7 +20,7 @@ export async function runAgent(args: readonly string[]): Promise<void> {
   if (target.kind === "vsock") protectFromOomKiller();
 
   const shell = createShellService({ log });
-  const others: Service[] = [shell];
+  const others: Service[] = [shell, createConsoleService({ log })];
   const control = createControlService({ log, caps: () => others.flatMap((service) => service.caps) });
   for (const service of [control, ...others]) {
     await listen({ service, target, log });

@@ -11,6 +11,8 @@ roles:
   agent [--listen TARGET]   the services for the host; TARGET is vsock (the default) or unix:DIR
   bridge [--listen TARGET] [--socket PATH]
                             forward the host's connections to the app's socket
+  console                   the console for one client, on standard input and output
+  restore LAYER UPPER       put a snapshot into the root's upper directory, before it is mounted
   version                   print the version and the build
 `;
 
@@ -24,6 +26,14 @@ async function main(args: readonly string[]): Promise<void> {
     case "bridge": {
       const { runBridge } = await import("./bridge/main.ts");
       return runBridge(rest);
+    }
+    case "console": {
+      const { runConsole } = await import("#agent/console/main.ts");
+      return runConsole();
+    }
+    case "restore": {
+      const { runRestore } = await import("#agent/console/restore.ts");
+      return runRestore(rest);
     }
     case "init":
       return runInit(rest);

@@ -38,8 +38,9 @@ export class FrameInbox {
     this.#deliver();
   }
 
-  /** The stream has failed: frames that are whole are still handed out. */
+  /** The stream has failed: frames that are whole are still handed out. After its end a stream cannot fail. */
   fail(error: unknown): void {
+    if (this.#ended) return;
     this.#failure ??= { error };
     this.#deliver();
   }

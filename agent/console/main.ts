@@ -1,0 +1,27 @@
+/** The console on this process's standard input and output: `vmapp-init console`. Logs go to standard error. */
+import { createLog } from "#sys/log.ts";
+import { Channel } from "./channel.ts";
+import { serveConsole } from "./server.ts";
+import { placeHere } from "./service.ts";
+import { Session } from "./session.ts";
+
+/** exit status when the channel broke: a bad frame, or an end inside one */
+const brokenStatus = 126;
+
+let taken = false;
+
+/** Serves until `quit` or the end of the input, and ends the process. Once a process: the two streams are taken. */
+export async function runConsole(): Promise<never> {
+  if (taken) throw new Error("standard input and output are taken by a console already");
+  taken = true;
+  const log = createLog("vmapp-console");
+  process.on("uncaughtException", (error) => log.error("uncaught exception", { error: String(error.stack) }));
+  process.on("unhandledRejection", (reason) => log.error("unhandled rejection", { error: String(reason) }));
+  const session = new Session(placeHere());
+  const channel = new Channel({ input: process.stdin, output: process.stdout }, () => session.interrupt());
+  const end = await serveConsole({ channel, session, log });
+  // What is queued is written before the stream calls back; exiting right away would lose it.
+  await new Promise<void>((resolve) => process.stdout.write("", () => resolve()));
+  // Not by running out of work: an input that is still open would keep the process.
+  process.exit(end === "broken" ? brokenStatus : 0);
+}
