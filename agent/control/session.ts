@@ -99,7 +99,7 @@ class Session {
     const refuse = (code: string, msg: string): Promise<void> => this.#writer.frame({ t: "err", ...echo, msg, code });
     const plan = planRaw(message, this.options.rawLimits);
     if (plan.kind === "inadmissible") {
-      await refuse("bad_request", `${String(message.t)}: bad size: expected an integer from 0 to ${plan.limit}`);
+      await refuse(plan.code, `${String(message.t)}: bad size: expected an integer from 0 to ${plan.limit}`);
       return "close";
     }
     this.#reader.expectRaw(plan.bytes);

@@ -6,7 +6,7 @@ import type { WireMessage } from "./message.ts";
  */
 export type RawPlan =
   | { readonly kind: "bytes"; readonly bytes: number }
-  | { readonly kind: "inadmissible"; readonly limit: number };
+  | { readonly kind: "inadmissible"; readonly code: "bad_request" | "too_large"; readonly limit: number };
 
 export interface RawLimits {
   /** bytes of one update */
@@ -31,7 +31,7 @@ export function planRaw(message: WireMessage, limits: RawLimits): RawPlan {
 }
 
 function plan(size: unknown, limit: number): RawPlan {
-  return typeof size === "number" && Number.isSafeInteger(size) && size >= 0 && size <= limit
-    ? { kind: "bytes", bytes: size }
-    : { kind: "inadmissible", limit };
+  if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0)
+    return { kind: "inadmissible", code: "bad_request", limit };
+  return size <= limit ? { kind: "bytes", bytes: size } : { kind: "inadmissible", code: "too_large", limit };
 }
