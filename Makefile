@@ -27,7 +27,8 @@ STEP := $(BUN) image/build.ts
 sources = $(shell find $(1) -name '*.ts' 2>/dev/null)
 GUEST_SOURCES := $(call sources,init agent sys protocol)
 HOST_SOURCES := $(call sources,host-client protocol image sys)
-NPM := $(CACHE)/npm.stamp
+# npm writes this file when it has installed everything.
+NPM := node_modules/.package-lock.json
 # What every step of the image build goes through.
 STEP_SOURCES := image/build.ts image/arch.ts image/command.ts $(NPM)
 PACKAGES := $(WORK)/packages.json
@@ -44,7 +45,7 @@ setup-bench:
 
 $(NPM): package-lock.json | setup-system
 	npm ci
-	@mkdir -p $(@D) && touch $@
+	@touch $@
 
 # --- the image ---------------------------------------------------------------------------------------------------
 
@@ -106,8 +107,8 @@ test: build image | setup-system
 
 check: $(NPM)
 	$(BIN)/tsc --noEmit
-	$(BIN)/biome ci .
-	$(BIN)/depcruise --config .dependency-cruiser.cjs agent host-client image init protocol sdk sys
+	$(BIN)/biome check --error-on-warnings .
+	$(BIN)/depcruise --config .dependency-cruiser.cjs agent host-client image init protocol sdk sys test $(wildcard examples)
 	$(BIN)/knip
 
 bench: build image | setup-bench

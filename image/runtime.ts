@@ -84,7 +84,7 @@ export async function buildPtyAddon(architecture: GuestArchitecture, staging: st
     join(staging, "package.json"),
     JSON.stringify({ name: "pty-addon", private: true, scripts: { build: "node-gyp rebuild" } }),
   );
-  await runCommand(["npm", "run", "--silent", "build", "--", `--arch=${architecture}`], {
+  await runCommand(["npm", "run", "build", "--", `--arch=${architecture}`, ...(await nodeHeaders())], {
     cwd: staging,
     env: {
       ...process.env,
@@ -96,6 +96,12 @@ export async function buildPtyAddon(architecture: GuestArchitecture, staging: st
   await copyFile(join(staging, "build/Release/pty.node"), `${target}.partial`);
   await runCommand(["patchelf", "--remove-rpath", `${target}.partial`]);
   await rename(`${target}.partial`, target);
+}
+
+/** Tells node-gyp of the headers that came with Node; where there are none, it fetches them. */
+async function nodeHeaders(): Promise<string[]> {
+  const prefix = (await runCommand(["node", "-p", 'require("node:path").resolve(process.execPath, "../..")'])).trim();
+  return existsSync(join(prefix, "include/node/node_api.h")) ? [`--nodedir=${prefix}`] : [];
 }
 
 export interface RuntimeParts {
