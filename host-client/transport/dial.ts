@@ -87,11 +87,13 @@ class Attempt {
   }
 
   private async connectHybrid(path: string): Promise<Connection> {
-    const socket = await this.openUnixSocket(path, (code) =>
-      code === "ENOENT"
+    const socket = await this.openUnixSocket(path, (code) => {
+      // The device drops whoever comes before the guest has its driver.
+      if (code === "ECONNRESET") return this.error("refused", "the guest is not up yet");
+      return code === "ENOENT"
         ? this.error("unreachable", `there is no socket ${path}; is the VM running?`)
-        : this.error("unreachable", `nothing serves the socket ${path}`),
-    );
+        : this.error("unreachable", `nothing serves the socket ${path}`);
+    });
     const failure = await connectHybridPort(socket, this.port).catch((cause: unknown) => {
       throw this.error("unreachable", `the socket ${path} failed: ${(cause as Error).message}`, cause);
     });
@@ -124,7 +126,7 @@ class Attempt {
     if (this.abandoned) this.abandon();
   }
 
-  /** `missing` explains ENOENT and ECONNREFUSED, which mean different things to the two transports. */
+  /** `missing` explains ENOENT, ECONNREFUSED and ECONNRESET, which mean different things to the two transports. */
   private openUnixSocket(path: string, missing: (code: string) => TransportError): Promise<Socket> {
     if (Buffer.byteLength(path) > maxSocketPathBytes) {
       const length = Buffer.byteLength(path);
@@ -133,10 +135,9 @@ class Attempt {
     return new Promise((resolve, reject) => {
       const socket = createConnection({ path, allowHalfOpen: true });
       const onError = (cause: NodeJS.ErrnoException) => {
-        const missed = cause.code === "ENOENT" || cause.code === "ECONNREFUSED";
-        const error = missed
-          ? missing(cause.code as string)
-          : this.error("unreachable", `cannot open ${path}: ${cause.message}`);
+        const { code } = cause;
+        const missed = code === "ENOENT" || code === "ECONNREFUSED" || code === "ECONNRESET";
+        const error = missed ? missing(code) : this.error("unreachable", `cannot open ${path}: ${cause.message}`);
         error.cause = cause;
         socket.destroy();
         reject(error);

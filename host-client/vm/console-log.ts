@@ -43,7 +43,7 @@ export class ConsoleLog {
   private fileBytes = 0;
   private recent: Buffer = Buffer.alloc(0);
   private panicLine: string | undefined;
-  private panicHandler: ((line: string) => void) | undefined;
+  private readonly panicHandlers = new Set<(line: string) => void>();
   private writeError: Error | undefined;
 
   constructor(
@@ -70,10 +70,11 @@ export class ConsoleLog {
     this.recent = this.recent.subarray(-tailBytes);
   }
 
-  /** Called once with the panic's line; at once if it was seen already. */
-  onPanic(handler: (line: string) => void): void {
-    this.panicHandler = handler;
+  /** Calls the handler with the line of the first panic; at once if that was seen already. Returns what undoes it. */
+  onPanic(handler: (line: string) => void): () => void {
+    this.panicHandlers.add(handler);
     if (this.panicLine !== undefined) handler(this.panicLine);
+    return () => this.panicHandlers.delete(handler);
   }
 
   /** the first panic's line, when the guest's kernel panicked */
@@ -98,7 +99,7 @@ export class ConsoleLog {
     const end = this.recent.indexOf(0x0a, at);
     const line = this.recent.subarray(at, end < 0 ? undefined : end).toString("utf8");
     this.panicLine = stripTerminalEscapes(line).trim();
-    this.panicHandler?.(this.panicLine);
+    for (const handler of this.panicHandlers) handler(this.panicLine);
   }
 
   private writeToFile(chunk: Buffer): void {

@@ -63,11 +63,12 @@ function vsockArguments(vsock: VsockDevice): string[] {
 
 /**
  * The arguments of `qemu-system-x86_64` for one VM. The guest's serial console comes out of QEMU's standard output.
- * QEMU exits when the guest powers off; a reboot of the guest restarts it in place.
+ * QEMU exits when the guest powers off and when it reboots.
  */
 export function qemuArguments(plan: QemuPlan): string[] {
   return [
     "-nodefaults",
+    "-no-reboot",
     "-no-user-config",
     "-sandbox",
     "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",

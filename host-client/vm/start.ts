@@ -129,7 +129,6 @@ async function bringUp({ machine, record, directory, startedAt, options }: Start
   const { name } = record;
   const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
   const exited = machine.ended.then((end) => {
-    machine.console.close();
     recordEnd(directory, record, end);
     return end;
   });

@@ -5,7 +5,7 @@ import { parseTarget } from "../transport/target.ts";
 import { removeLeftover } from "./claim.ts";
 import { VmError } from "./error.ts";
 import type { KnownVm } from "./resolve.ts";
-import { currentState, readVmRecord, stateFiles } from "./state.ts";
+import { currentState, readVmRecord, stateFiles, type VmRecord } from "./state.ts";
 import { describeStop, stopMachine } from "./stop.ts";
 
 /** The owner notices QEMU's end, ends the helpers and writes the record. */
@@ -33,19 +33,23 @@ export async function stopKnownVm(vm: KnownVm, { remove }: { remove: boolean }):
     if (target.kind === "name") throw new VmError("not_running", `the record of ${record.name} names no address`);
     const result = await stopMachine({ target, qmpSocket: join(directory, stateFiles.qmp), qemu: record.qemu });
     done = describeStop(result);
-    await waitForOwner(vm);
+    const again = await waitForOwner(vm);
+    if (again !== undefined) return stopKnownVm({ record: again, directory }, { remove });
   }
   if (remove && existsSync(directory)) await removeLeftover(dirname(directory), record.name);
   return done;
 }
 
-async function waitForOwner({ record, directory }: KnownVm): Promise<void> {
+/** Returns the record of a VM that runs again: its guest rebooted just when it was to be stopped. */
+async function waitForOwner({ record, directory }: KnownVm): Promise<VmRecord | undefined> {
   const deadline = performance.now() + ownerTimeoutMs;
   while (performance.now() < deadline) {
     const now = readVmRecord(directory);
-    if (now === undefined || now.id !== record.id) return;
+    if (now === undefined || now.id !== record.id) return undefined;
     const state = currentState(now);
-    if (state !== "running" && state !== "starting") return;
+    if (state !== "running" && state !== "starting") return undefined;
+    if (now.qemu?.pid !== record.qemu?.pid) return now;
     await sleep(20);
   }
+  return undefined;
 }

@@ -72,6 +72,7 @@ export class Vm implements AsyncDisposable {
   }
 
   private async stopOnce(): Promise<StopResult> {
+    this.machine.endWithThisRun();
     const { qemu } = this.record;
     if (qemu === undefined) throw new Error(`the VM ${this.name} has no QEMU on record`);
     const qmpSocket = join(this.directory, stateFiles.qmp);
