@@ -34,6 +34,9 @@ const baseEnvironment = {
   SHELL: "/bin/sh",
 } as const;
 
+/** longest argument or environment variable that Linux takes (MAX_ARG_STRLEN), in bytes with its terminator */
+const maxWordBytes = 128 * 1024;
+
 /** Starts the command of a start frame, or says why it cannot run ("Sessions that do not run"). */
 export function startCommand(start: ResolvedStart): Command | Refusal {
   const name = start.argv[0] ?? "";
@@ -41,6 +44,8 @@ export function startCommand(start: ResolvedStart): Command | Refusal {
   if (start.argv.some((argument) => argument.includes("\0"))) return cannot("a NUL byte in an argument");
   if (Object.entries(start.env).some(([key, value]) => key === "" || /[=\0]/.test(key) || value.includes("\0")))
     return cannot("an environment variable with an impossible name or a NUL byte");
+  const words = [...start.argv, ...Object.entries(start.env).map(([key, value]) => `${key}=${value}`)];
+  if (words.some((word) => Buffer.byteLength(word) >= maxWordBytes)) return cannot("argument list too long");
 
   let account: Account | undefined;
   try {

@@ -1,6 +1,7 @@
 /** Finds and checks a command before anything is forked, so that every refusal can be told apart ("Sessions that do not run"). */
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, statSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
+import { elfRefusal } from "./elf.ts";
 
 export type Lookup =
   /** path of a file that can be executed */
@@ -49,30 +50,29 @@ function inspect(path: string): Lookup {
 
 const elfMagic = Buffer.from([0x7f, 0x45, 0x4c, 0x46]);
 
-/** Executable format: ELF, or a script whose interpreter exists. */
+/** Executable format: ELF that this machine runs, or a script whose interpreter exists. */
 function inspectFormat(path: string): Lookup {
-  let head: Buffer;
+  let fd: number;
   try {
-    head = readHead(path, 256);
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch {
     // Executable but not readable: legal, and only execve can tell.
     return { kind: "found", path };
   }
-  if (head.subarray(0, 4).equals(elfMagic)) return { kind: "found", path };
-  if (head[0] !== 0x23 || head[1] !== 0x21) return { kind: "refused", reason: "exec format error" };
-  const line = head.subarray(2).toString("latin1").split("\n", 1)[0] ?? "";
-  const interpreter = line.trim().split(/[ \t]/, 1)[0] ?? "";
-  if (interpreter === "" || !existsSync(interpreter))
-    return { kind: "refused", reason: `its interpreter ${JSON.stringify(interpreter)} does not exist` };
-  return { kind: "found", path };
-}
-
-function readHead(path: string, bytes: number): Buffer {
-  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
-    const buffer = Buffer.alloc(bytes);
-    return buffer.subarray(0, readSync(fd, buffer, 0, bytes, 0));
+    const head = Buffer.alloc(256);
+    const bytes = readSync(fd, head, 0, head.length, 0);
+    const reason = head.subarray(0, 4).equals(elfMagic) ? elfRefusal(fd) : scriptRefusal(head.subarray(0, bytes));
+    return reason === undefined ? { kind: "found", path } : { kind: "refused", reason };
   } finally {
     closeSync(fd);
   }
+}
+
+function scriptRefusal(head: Buffer): string | undefined {
+  if (head[0] !== 0x23 || head[1] !== 0x21) return "exec format error";
+  const line = head.subarray(2).toString("latin1").split("\n", 1)[0] ?? "";
+  const interpreter = line.trim().split(/[ \t]/, 1)[0] ?? "";
+  if (interpreter !== "" && existsSync(interpreter)) return undefined;
+  return `its interpreter ${JSON.stringify(interpreter)} does not exist`;
 }

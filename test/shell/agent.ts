@@ -3,11 +3,15 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+const maxLogCharacters = 256 * 1024;
+
 export interface LocalAgent {
   /** `unix:DIR` */
   readonly target: string;
   readonly directory: string;
   readonly pid: number;
+  /** what the agent has logged so far */
+  log(): string;
   stop(): Promise<void>;
 }
 
@@ -39,10 +43,10 @@ export async function startLocalAgent(): Promise<LocalAgent> {
     output += new TextDecoder().decode(value);
     if (output.includes("ready")) break;
   }
-  void drain(reader);
-  return { target: `unix:${directory}`, directory, pid: child.pid, stop };
-}
-
-async function drain(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
-  while (!(await reader.read()).done);
+  const collect = async () => {
+    for (let read = await reader.read(); !read.done; read = await reader.read())
+      output = (output + new TextDecoder().decode(read.value)).slice(-maxLogCharacters);
+  };
+  void collect();
+  return { target: `unix:${directory}`, directory, pid: child.pid, log: () => output, stop };
 }

@@ -36,7 +36,7 @@ const numbers: readonly (readonly [number, ShellFrame])[] = [
   [5, { type: "signal", number: 255 }],
   [16, { type: "stdout", bytes: bytes("out") }],
   [17, { type: "stderr", bytes: bytes("err") }],
-  [18, { type: "exit", code: -2 ** 31 }],
+  [18, { type: "exit", code: -(2 ** 31) }],
   [19, { type: "error", message: "schön ☃" }],
   [20, { type: "started" }],
   [21, { type: "window", bytes: 0xffffffff }],
@@ -106,14 +106,17 @@ describe("the limit of 1 MiB", () => {
     expect(() => encodeRawFrame(99, big)).toThrow("1048577 bytes exceeds the limit of 1048576");
   });
 
-  test.each([maxPayloadBytes + 1, 0x7fffffff, 0xffffffff])("a header announcing %d bytes is refused at once", (size) => {
-    const decoder = new RawFrameDecoder();
-    const header = Buffer.alloc(5);
-    header[0] = frameType.stdout;
-    header.writeUInt32BE(size, 1);
-    decoder.push(header);
-    expect(() => decoder.next()).toThrow(ShellFrameError);
-  });
+  test.each([maxPayloadBytes + 1, 0x7fffffff, 0xffffffff])(
+    "a header announcing %d bytes is refused at once",
+    (size) => {
+      const decoder = new RawFrameDecoder();
+      const header = Buffer.alloc(5);
+      header[0] = frameType.stdout;
+      header.writeUInt32BE(size, 1);
+      decoder.push(header);
+      expect(() => decoder.next()).toThrow(ShellFrameError);
+    },
+  );
 });
 
 describe("cutting a stream into frames", () => {
