@@ -1,9 +1,11 @@
 import type { HelloReply } from "#protocol/control/replies.ts";
 import { ports } from "#protocol/ports.ts";
-import { type ShellStart, shellCaps } from "#protocol/shell/start.ts";
+import type { ShellStart } from "#protocol/shell/start.ts";
 import { ControlError } from "./clients/control/error.ts";
 import { probeHello } from "./clients/control/one-shot.ts";
+import { requireCaps, wantedCaps } from "./clients/shell/capabilities.ts";
 import { ShellError } from "./clients/shell/error.ts";
+import { watchLiveness } from "./clients/shell/liveness.ts";
 import { openShell, type ShellSession } from "./clients/shell/session.ts";
 import { collect, type ExecOptions, type ExecResult } from "./exec.ts";
 import type { Connection } from "./transport/connection.ts";
@@ -94,18 +96,14 @@ export class Guest {
    * {@link ShellError} when the guest's agent does not have them.
    */
   async shell(start: ShellStart = {}, limits: Pick<DialOptions, "timeoutMs" | "signal"> = {}): Promise<ShellSession> {
-    await this.requireCaps(start, limits);
-    return openShell({ connection: await this.dial(ports.shell, limits), start });
-  }
-
-  private async requireCaps(start: ShellStart, limits: Pick<DialOptions, "timeoutMs" | "signal">): Promise<void> {
-    const wanted = Object.entries(shellCaps).filter(([key]) => start[key as keyof typeof shellCaps] !== undefined);
-    if (wanted.length === 0) return;
-    const { caps } = await this.hello(limits);
-    const lacking = wanted.filter(([, cap]) => !caps.includes(cap)).map(([key]) => key);
-    if (lacking.length > 0) {
-      throw new ShellError("refused", `the agent of ${this.name} does not know: ${lacking.join(", ")}`);
+    const wanted = wantedCaps(start);
+    if (wanted.length > 0) {
+      requireCaps({ wanted, offered: (await this.hello(limits)).caps, guest: this.name });
     }
+    const connection = await this.dial(ports.shell, limits);
+    const session = openShell({ connection, start });
+    watchLiveness({ session, bytesReceived: () => connection.socket.bytesRead, target: this.target });
+    return session;
   }
 
   /**

@@ -5,6 +5,7 @@ import { listCommand } from "./commands/list.ts";
 import { logsCommand } from "./commands/logs.ts";
 import { ownVmCommand } from "./commands/own-vm.ts";
 import { runCliCommand } from "./commands/run.ts";
+import { shellCommand } from "./commands/shell.ts";
 import { stopCommand } from "./commands/stop.ts";
 import { version, versionCommand } from "./commands/version.ts";
 
@@ -31,6 +32,7 @@ Start here:
   for (const command of [
     runCliCommand(),
     listCommand(),
+    shellCommand(),
     execCommand(),
     logsCommand(),
     stopCommand(),
