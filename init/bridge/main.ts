@@ -9,7 +9,8 @@ import { listenVsock, peerCid } from "#sys/vsock.ts";
 import { type BridgeArguments, defaultAppSocket, parseBridgeArguments } from "./arguments.ts";
 import { Forwarder } from "./forwarder.ts";
 
-const backlog = 128;
+/** A Unix socket refuses at once when its queue is full, so there is room for every connection that could be open. */
+const backlog = 512;
 
 /** Runs the forwarder until the process is ended. Throws when the arguments are bad or the port is taken. */
 export function runBridge(args: readonly string[]): never {
