@@ -1,6 +1,7 @@
 /** From a start frame to a running command: environment, directory, user, look-up, and the fork itself. */
-import { statSync, writeFileSync } from "node:fs";
+import { accessSync, constants, statSync, writeFileSync } from "node:fs";
 import type { ResolvedStart } from "#protocol/shell/start.ts";
+import { withCredentials } from "#sys/credentials.ts";
 import { sendSignal } from "#sys/process.ts";
 import { openPty } from "#sys/pty.ts";
 import { type ExitStatus, spawnPiped } from "#sys/spawn.ts";
@@ -37,36 +38,30 @@ const baseEnvironment = {
 /** longest argument or environment variable that Linux takes (MAX_ARG_STRLEN), in bytes with its terminator */
 const maxWordBytes = 128 * 1024;
 
-/** Starts the command of a start frame, or says why it cannot run ("Sessions that do not run"). */
+/** Starts the command of a start frame, or says why it cannot run ("Sessions that do not run"). Never throws. */
 export function startCommand(start: ResolvedStart): Command | Refusal {
   const name = start.argv[0] ?? "";
   const cannot = (reason: string): Refusal => ({ kind: "error", message: `cannot run ${name}: ${reason}` });
-  if (start.argv.some((argument) => argument.includes("\0"))) return cannot("a NUL byte in an argument");
-  if (Object.entries(start.env).some(([key, value]) => key === "" || /[=\0]/.test(key) || value.includes("\0")))
-    return cannot("an environment variable with an impossible name or a NUL byte");
-  const words = [...start.argv, ...Object.entries(start.env).map(([key, value]) => `${key}=${value}`)];
-  if (words.some((word) => Buffer.byteLength(word) >= maxWordBytes)) return cannot("argument list too long");
-
-  let account: Account | undefined;
+  const impossible = impossibleWords(start);
+  if (impossible !== undefined) return cannot(impossible);
   try {
-    account = start.user === undefined ? undefined : findAccount(start.user);
-  } catch (error) {
-    return cannot(reasonOf(error));
-  }
-  const env: Record<string, string> = {
-    ...baseEnvironment,
-    ...(account === undefined ? {} : { HOME: account.home, USER: account.name, SHELL: account.shell }),
-    TERM: start.term,
-    ...start.env,
-  };
-  const home = account?.home ?? baseEnvironment.HOME;
-  const cwd = start.cwd ?? (isDirectory(home) ? home : "/");
-  if (!isDirectory(cwd)) return cannot(`${cwd} is not a directory`);
-
-  const found = lookUp({ name, searchPath: env.PATH ?? "", cwd });
-  if (found.kind === "missing") return { kind: "notFound", message: `${name}: command not found\n` };
-  if (found.kind === "refused") return cannot(found.reason);
-  try {
+    const account = start.user === undefined ? undefined : findAccount(start.user);
+    const env: Record<string, string> = {
+      ...baseEnvironment,
+      ...(account === undefined ? {} : { HOME: account.home, USER: account.name, SHELL: account.shell }),
+      TERM: start.term,
+      ...start.env,
+    };
+    const home = account?.home ?? baseEnvironment.HOME;
+    // As the command's user, who may see less than the agent.
+    const { cwd, refused, found } = withCredentials(account, () => {
+      const cwd = start.cwd ?? (directoryRefusal(home) === undefined ? home : "/");
+      const refused = directoryRefusal(cwd);
+      return { cwd, refused, found: lookUp({ name, searchPath: env.PATH ?? "", cwd }) };
+    });
+    if (refused !== undefined) return cannot(refused);
+    if (found.kind === "missing") return { kind: "notFound", message: `${name}: command not found\n` };
+    if (found.kind === "refused") return cannot(found.reason);
     const command = start.tty
       ? onPty({ start, env, cwd, account })
       : onPipes({ start, file: found.path, env, cwd, account });
@@ -75,6 +70,17 @@ export function startCommand(start: ResolvedStart): Command | Refusal {
   } catch (error) {
     return cannot(reasonOf(error));
   }
+}
+
+/** Why no kernel would take these words, or undefined. */
+function impossibleWords({ argv, env, term, cwd = "" }: ResolvedStart): string | undefined {
+  if (argv.some((argument) => argument.includes("\0"))) return "a NUL byte in an argument";
+  if (cwd.includes("\0")) return "a NUL byte in the directory";
+  const variables = Object.entries({ TERM: term, ...env });
+  if (variables.some(([key, value]) => key === "" || /[=\0]/.test(key) || value.includes("\0")))
+    return "an environment variable with an impossible name or a NUL byte";
+  const words = [...argv, ...variables.map(([key, value]) => `${key}=${value}`)];
+  return words.some((word) => Buffer.byteLength(word) >= maxWordBytes) ? "argument list too long" : undefined;
 }
 
 interface Placement {
@@ -136,8 +142,15 @@ function allowOomKill(pid: number): void {
   }
 }
 
-function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+/** Why this identity cannot start in a directory, or undefined. */
+function directoryRefusal(path: string): string | undefined {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return `${path} is not a directory`;
+  try {
+    accessSync(path, constants.X_OK);
+  } catch {
+    return `the directory ${path} may not be entered`;
+  }
+  return undefined;
 }
 
 function reasonOf(error: unknown): string {

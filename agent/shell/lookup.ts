@@ -11,7 +11,7 @@ export type Lookup =
   | { readonly kind: "refused"; readonly reason: string };
 
 /**
- * Looks `name` up: without a slash in `searchPath` (the first regular file with an x bit), with one from `cwd`.
+ * Looks `name` up, as the user whose identity this thread has: without a slash in `searchPath` (the first regular file with an x bit), with one from `cwd`.
  */
 export function lookUp({ name, searchPath, cwd }: { name: string; searchPath: string; cwd: string }): Lookup {
   if (name === "") return { kind: "missing" };
@@ -25,6 +25,7 @@ export function lookUp({ name, searchPath, cwd }: { name: string; searchPath: st
   return { kind: "missing" };
 }
 
+/** root passes access(2) for any file with one x bit, and execve asks for just that. */
 function isExecutableFile(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
@@ -43,8 +44,7 @@ function inspect(path: string): Lookup {
     return code === "ENOENT" || code === "ENOTDIR" ? { kind: "missing" } : { kind: "refused", reason: String(code) };
   }
   if (stat.isDirectory()) return { kind: "refused", reason: "is a directory" };
-  // root passes access(2) for any file with one x bit, and execve asks for just that.
-  if (!stat.isFile() || (stat.mode & 0o111) === 0) return { kind: "refused", reason: "permission denied" };
+  if (!isExecutableFile(path)) return { kind: "refused", reason: "permission denied" };
   return inspectFormat(path);
 }
 
