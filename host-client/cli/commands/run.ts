@@ -13,6 +13,7 @@ import { startDetached } from "../detach.ts";
 import { parseCount, parseDisk, parseMebibytes, parseSeconds } from "../option-values.ts";
 import { note, printLine } from "../output.ts";
 import { runCommand } from "../run-command.ts";
+import { isAtTerminal, runOnTerminal } from "../run-terminal.ts";
 import { onStopSignal, type StopSignal, signalStatus } from "../stop-signals.ts";
 
 const defaultTimeoutMs = 60_000;
@@ -119,34 +120,39 @@ async function runForeground(argv: readonly string[], options: RunOptions): Prom
   try {
     vm = await startVm({ ...startOptions(options), signal: startGivenUp.signal, onProgress: note });
     const status = await useUntilItEnds(vm, argv, options);
-    note(`${vm.name}: ${describeStop(await vm.stop())}`);
+    note(`${vm.name}: ${await stopAndDescribe(vm)}`);
     return stoppedBy === undefined ? status : signalStatus(stoppedBy);
   } catch (error) {
     await vm?.stop();
     if (stoppedBy === undefined) throw error;
-    if (vm !== undefined) note(`${vm.name}: stopped because of ${stoppedBy}: ${describeStop(await vm.stop())}`);
+    if (vm !== undefined) note(`${vm.name}: stopped because of ${stoppedBy}: ${await stopAndDescribe(vm)}`);
     return signalStatus(stoppedBy);
   } finally {
     undo();
   }
 }
 
+async function stopAndDescribe(vm: Vm): Promise<string> {
+  const result = await vm.stop();
+  return result.step === "none" ? (await vm.exited).reason : describeStop(result);
+}
+
 /** Uses the VM, and makes sense of one that ends meanwhile. */
 async function useUntilItEnds(vm: Vm, argv: readonly string[], options: RunOptions): Promise<number> {
   const used = use(vm, argv, options);
+  const unfinished = argv.length > 0 ? `"${argv[0]}"` : undefined;
   try {
-    return await Promise.race([used, vm.exited.then((end) => afterEnd(vm, end))]);
+    return await Promise.race([used, vm.exited.then((end) => afterEnd(vm, end, unfinished))]);
   } catch (error) {
     // The connection goes first when a guest goes down.
     const end = await Promise.race([vm.exited, sleep(goingDownMs, undefined, { ref: false })]);
-    if (end === undefined || error instanceof VmError) throw error;
-    return afterEnd(vm, end);
+    return end === undefined ? Promise.reject(error) : afterEnd(vm, end, unfinished);
   }
 }
 
 async function use(vm: Vm, argv: readonly string[], options: RunOptions): Promise<number> {
   if (argv.length > 0) return runCommand(vm.guest, { argv }, { stdin: options.interactive ?? false });
-  if (process.stdin.isTTY && process.stdout.isTTY) return runCommand(vm.guest, {}, { stdin: true });
+  if (isAtTerminal()) return runOnTerminal(vm.guest, {});
   const status = await runCommand(vm.guest, { argv: ["uname", "-a"] }, { stdin: false });
   await printLine(describeBoot(vm));
   return status;
@@ -164,8 +170,10 @@ function seconds(value: number): string {
   return `${value.toFixed(2)} s`;
 }
 
-/** The guest may power itself off, as by `poweroff` at its prompt; anything else is a failure. */
-function afterEnd(vm: Vm, end: VmExit): number {
-  if (end.state === "stopped") return 0;
-  throw new VmError("crashed", quoteConsole(`the VM ${vm.name} crashed: ${end.reason}`, vm.consoleTail(), vm.name));
+/** A guest may power itself off, as by `poweroff` at its prompt, but not before a command has ended. */
+function afterEnd(vm: Vm, end: VmExit, unfinished: string | undefined): number {
+  if (end.state === "stopped" && unfinished === undefined) return 0;
+  const before = unfinished === undefined ? "" : ` before ${unfinished} did`;
+  const message = quoteConsole(`the VM ${vm.name} ended${before}: ${end.reason}`, vm.consoleTail(), vm.name);
+  throw new VmError("crashed", message);
 }
