@@ -22,6 +22,11 @@ import { sideBySide } from "./clients/control/transfer/side-by-side.ts";
 import { guestTree, localTree } from "./clients/control/transfer/trees.ts";
 import type { Connection } from "./transport/connection.ts";
 
+export interface PutTreeOptions extends TransferOptions {
+  /** permission bits of a single file; those of the source when absent */
+  readonly mode?: number;
+}
+
 export interface TransferOptions {
   readonly onProgress?: OnProgress | undefined;
 }
@@ -45,9 +50,9 @@ export class GuestFiles implements Disposable {
     return this.#pool.use((control) => listFolder(control, path));
   }
 
-  /** Undefined when there is nothing at that path; links are followed. */
-  stat(path: string): Promise<FileStat | undefined> {
-    return this.#pool.use((control) => statEntry(control, path));
+  /** Undefined when there is nothing at that path; links are followed unless `nofollow`. */
+  stat(path: string, options: { nofollow?: boolean } = {}): Promise<FileStat | undefined> {
+    return this.#pool.use((control) => statEntry(control, path, options));
   }
 
   /** With the folders above it; one that exists is no error. */
@@ -94,21 +99,22 @@ export class GuestFiles implements Disposable {
   }
 
   /** Copies a file or folder of the host to exactly that path in the guest, with modes and the files' times. */
-  async put(local: string, remote: string, { onProgress }: TransferOptions = {}): Promise<TransferResult> {
+  async put(local: string, remote: string, { onProgress, mode }: PutTreeOptions = {}): Promise<TransferResult> {
     const stats = await stat(local).catch((cause: unknown) => {
       throw new ControlError("local", `cannot read ${local}: ${(cause as Error).message}`, { cause });
     });
     if (!stats.isDirectory()) {
-      await this.#putOne(local, remote, new ProgressSum(stats.size, 1, onProgress), true);
+      await this.#putOne(local, remote, new ProgressSum(stats.size, 1, onProgress), { sync: true, mode });
       return { skipped: [] };
     }
     const { folders, files, skipped } = await localTree(local);
-    for (const { path, mode } of folders) {
-      await this.#pool.use((control) => makeFolder(control, posix.join(remote, path), { mode }));
+    for (const folder of folders) {
+      const path = posix.join(remote, folder.path);
+      await this.#pool.use((control) => makeFolder(control, path, { mode: folder.mode }));
     }
     const sum = new ProgressSum(sizeOf(files), files.length, onProgress);
     await sideBySide(files, this.#pool.size, ({ path }) =>
-      this.#putOne(join(local, path), posix.join(remote, path), sum, false),
+      this.#putOne(join(local, path), posix.join(remote, path), sum, { sync: false }),
     );
     return { skipped };
   }
@@ -139,7 +145,7 @@ export class GuestFiles implements Disposable {
     this.#pool.close();
   }
 
-  async #putOne(local: string, remote: string, sum: ProgressSum, sync: boolean): Promise<void> {
+  async #putOne(local: string, remote: string, sum: ProgressSum, given: PutOptions): Promise<void> {
     const source = await openLocalSource(local);
     try {
       let told = 0;
@@ -149,8 +155,9 @@ export class GuestFiles implements Disposable {
         sum.moved(content - told);
         told = content;
       };
-      const { mode, mtime } = source;
-      await this.#pool.use((control) => putFile(control, remote, source, { mode, mtime, sync, onProgress }));
+      const { mtime } = source;
+      const options = { ...given, mode: given.mode ?? source.mode, mtime, onProgress };
+      await this.#pool.use((control) => putFile(control, remote, source, options));
       sum.fileDone();
     } finally {
       await source.close();

@@ -8,6 +8,7 @@ import { ShellError } from "./clients/shell/error.ts";
 import { watchLiveness } from "./clients/shell/liveness.ts";
 import { openShell, type ShellSession } from "./clients/shell/session.ts";
 import { collect, type ExecOptions, type ExecResult } from "./exec.ts";
+import { GuestFiles } from "./files.ts";
 import type { Connection } from "./transport/connection.ts";
 import { type DialOptions, dial } from "./transport/dial.ts";
 import { TransportError } from "./transport/error.ts";
@@ -28,6 +29,8 @@ export interface GuestOrigin {
  * reboots is reached again.
  */
 export class Guest {
+  #files: GuestFiles | undefined;
+
   private constructor(
     /** where its ports are dialled */
     readonly target: Address,
@@ -64,6 +67,12 @@ export class Guest {
     } catch (error) {
       throw this.explain(error);
     }
+  }
+
+  /** The guest's files. Dispose of it to close its idle connections; they keep no process alive. */
+  get files(): GuestFiles {
+    this.#files ??= new GuestFiles(() => this.dial(ports.control));
+    return this.#files;
   }
 
   /** What the guest says of itself, asked anew each time. Throws as {@link dial} does, and `ControlError`. */

@@ -1,11 +1,17 @@
 import { Command } from "commander";
+import { cpCommand } from "./commands/cp.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { execCommand } from "./commands/exec.ts";
 import { listCommand } from "./commands/list.ts";
 import { logsCommand } from "./commands/logs.ts";
+import { lsCommand } from "./commands/ls.ts";
+import { mkdirCommand } from "./commands/mkdir.ts";
+import { mvCommand } from "./commands/mv.ts";
 import { ownVmCommand } from "./commands/own-vm.ts";
+import { rmCommand } from "./commands/rm.ts";
 import { runCliCommand } from "./commands/run.ts";
 import { shellCommand } from "./commands/shell.ts";
+import { statsCommand } from "./commands/stats.ts";
 import { stopCommand } from "./commands/stop.ts";
 import { version, versionCommand } from "./commands/version.ts";
 
@@ -34,6 +40,12 @@ Start here:
     listCommand(),
     shellCommand(),
     execCommand(),
+    cpCommand(),
+    lsCommand(),
+    mkdirCommand(),
+    rmCommand(),
+    mvCommand(),
+    statsCommand(),
     logsCommand(),
     stopCommand(),
     doctorCommand(),

@@ -83,8 +83,8 @@ export const fileStatReply = z.object({
   perm: z.string(),
   /** seconds since the epoch, with a fraction */
   mtime: z.number(),
-  uid: count,
-  gid: count,
+  uid: z.optional(count),
+  gid: z.optional(count),
   /** where a link points, as it says */
   target: z.optional(z.string()),
   special: z.optional(z.boolean()),
@@ -118,3 +118,6 @@ export const statsReply = z.object({
   agent_rss: count,
 });
 export type GuestStats = z.infer<typeof statsReply>;
+
+/** *Extension*: the host's clock less the guest's in seconds, before it was stepped. */
+export const clockReply = z.object({ offset: z.number(), stepped: z.boolean() });

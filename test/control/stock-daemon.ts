@@ -135,22 +135,13 @@ export class StockDaemon implements AsyncDisposable {
       }
       case "file_list": {
         const folder = path.endsWith("/") ? path : `${path}/`;
-        const names = [...this.files.keys()]
+        const below = [...this.files.keys()]
           .filter((file) => file.startsWith(folder))
           .map((file) => file.slice(folder.length));
-        if (names.length === 0) send({ t: "err", msg: "The file doesn’t exist." });
-        else
-          send({
-            t: "ok",
-            entries: names.map((name) => ({
-              name,
-              type: "file",
-              link_target_dir: false,
-              size: 1,
-              perm: "644",
-              mtime: 1_700_000_000,
-            })),
-          });
+        const entry = { link_target_dir: false, size: 1, perm: "644", mtime: 1_700_000_000 };
+        const names = new Map(below.map((name) => [name.split("/")[0], name.includes("/") ? "dir" : "file"]));
+        if (names.size === 0) send({ t: "err", msg: "The file doesn’t exist." });
+        else send({ t: "ok", entries: [...names].map(([name, type]) => ({ name, type, ...entry })) });
         return undefined;
       }
       case "file_mkdir":

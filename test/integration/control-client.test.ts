@@ -247,7 +247,7 @@ test.each(["../x", "/etc/x", "a/b", "..", ".", "", "a\\b", "nul\0"])(
     withFolder(async (folder) => {
       await using daemon = await new StockDaemon({
         answer: (peer, request) => {
-          if (request.t !== "file_list") return false;
+          if (request.t !== "file_list" || request.path === "/") return false;
           const entry = { name, type: "file", link_target_dir: false, size: 1, perm: "644", mtime: 1 };
           peer.sendBytes(frame({ v: 1, t: "ok", id: request.id, entries: [{ ...entry, name: "good" }, entry] }));
           return true;
@@ -265,12 +265,13 @@ test("client: a tree without end in the guest comes to one on the host", () =>
   withFolder(async (folder) => {
     await using daemon = await new StockDaemon({
       answer: (peer, request) => {
-        if (request.t !== "file_list") return false;
+        if (request.t !== "file_list" || request.path === "/") return false;
         const entry = { name: "again", type: "dir", link_target_dir: false, size: 1, perm: "755", mtime: 1 };
         peer.sendBytes(frame({ v: 1, t: "ok", id: request.id, entries: [entry] }));
         return true;
       },
     }).listen();
+    daemon.files.set("/data/again/f", Buffer.from("x"));
     using files = new GuestFiles(daemon.dial);
     await expect(files.get("/data", join(folder, "here"))).rejects.toMatchObject({ code: "protocol" });
     expect(readdirSync(folder)).toEqual([]);

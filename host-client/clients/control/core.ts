@@ -1,5 +1,6 @@
 /** The requests that every guest answers, and `power`. */
-import { versionReply } from "#protocol/control/replies.ts";
+import { randomBytes } from "node:crypto";
+import { clockReply, type GuestStats, statsReply, versionReply } from "#protocol/control/replies.ts";
 import type { ControlConnection } from "./connection.ts";
 import { ControlError } from "./error.ts";
 
@@ -31,4 +32,29 @@ export async function power(control: ControlConnection, action: "off" | "reboot"
     );
   }
   await control.request({ t: "power", action }, { timeoutMs: timeouts.short });
+}
+
+/** *Extension* `stats`: what the guest uses. */
+export async function stats(control: ControlConnection): Promise<GuestStats> {
+  if (!control.hasCap("stats")) throw new ControlError("unavailable", "stats: the guest does not tell what it uses");
+  const parsed = statsReply.safeParse(await control.request({ t: "stats" }, { timeoutMs: timeouts.short }));
+  if (!parsed.success) throw new ControlError("protocol", "stats: the answer is not what was asked for");
+  return parsed.data;
+}
+
+/** *Extension* `clock`: gives the guest this host's time. Resolves with the difference in seconds and whether it stepped. */
+export async function setClock(control: ControlConnection): Promise<{ offset: number; stepped: boolean }> {
+  if (!control.hasCap("clock"))
+    throw new ControlError("unavailable", "clock_set: the guest's clock is not ours to set");
+  const reply = await control.request({ t: "clock_set", time: Date.now() / 1000 }, { timeoutMs: timeouts.short });
+  const parsed = clockReply.safeParse(reply);
+  if (!parsed.success) throw new ControlError("protocol", "clock_set: the answer is not what was asked for");
+  return parsed.data;
+}
+
+/** *Extension* `reseed`: gives the guest's random number generator 64 bytes of this host's. Rejects unless it took them. */
+export async function reseed(control: ControlConnection): Promise<void> {
+  if (!control.hasCap("reseed")) throw new ControlError("unavailable", "reseed: the guest cannot be reseeded");
+  const seed = randomBytes(64).toString("base64");
+  await control.request({ t: "reseed", seed }, { timeoutMs: timeouts.short });
 }

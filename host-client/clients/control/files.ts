@@ -1,5 +1,6 @@
 /** The file requests over one connection: paths are the guest's, absolute. What touches the host's disk is in transfer/. */
 import { createHash } from "node:crypto";
+import { posix } from "node:path";
 import { trailerBytes } from "#protocol/control/limits.ts";
 import type { WireMessage } from "#protocol/control/message.ts";
 import {
@@ -37,12 +38,18 @@ export async function listFolder(control: ControlConnection, path: string): Prom
   }
 }
 
-/** *Extension* `file.stat`; links are followed. Undefined when there is nothing at that path. */
-export async function statEntry(control: ControlConnection, path: string): Promise<FileStat | undefined> {
+/** *Extension* `file.stat`; links are followed unless `nofollow`. Undefined when there is nothing at that path. */
+export async function statEntry(
+  control: ControlConnection,
+  path: string,
+  { nofollow }: { nofollow?: boolean } = {},
+): Promise<FileStat | undefined> {
   const what = `file_stat ${path}`;
+  if (!control.hasCap("file.stat")) return findInFolder(control, path);
   let reply: WireMessage;
   try {
-    reply = await control.request({ t: "file_stat", path }, { timeoutMs: timeouts.medium, what });
+    const request = { t: "file_stat", path, ...(nofollow === true ? { nofollow } : {}) };
+    reply = await control.request(request, { timeoutMs: timeouts.medium, what });
   } catch (error) {
     if (error instanceof ControlError && error.code === "not_found") return undefined;
     throw error;
@@ -50,6 +57,22 @@ export async function statEntry(control: ControlConnection, path: string): Promi
   const parsed = fileStatReply.safeParse(reply);
   if (!parsed.success) throw new ControlError("protocol", `${what}: the answer describes no entry`);
   return parsed.data;
+}
+
+/** What a stock daemon can tell: the entry as its folder's list has it, a link to a folder taken for one. */
+async function findInFolder(control: ControlConnection, path: string): Promise<FileStat | undefined> {
+  const folder: FileStat = { type: "dir", link_target_dir: false, size: 0, perm: "755", mtime: 0 };
+  if (posix.normalize(path) === "/") return folder;
+  const normal = posix.normalize(path).replace(/\/$/, "");
+  let entries: FileEntry[];
+  try {
+    entries = await listFolder(control, posix.dirname(normal));
+  } catch (error) {
+    if (error instanceof ControlError && error.code === "refused") return undefined;
+    throw error;
+  }
+  const entry = entries.find(({ name }) => name === posix.basename(normal));
+  return entry?.link_target_dir === true ? { ...folder, perm: entry.perm, mtime: entry.mtime } : entry;
 }
 
 /** Makes a folder and those above it; one that exists is no error. *Extension*: `mode`, of a folder that is new. */

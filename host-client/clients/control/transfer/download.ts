@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { TransportError } from "../../../transport/error.ts";
+import { VmError } from "../../../vm/error.ts";
 import { ControlError } from "../error.ts";
 import { getFile, statEntry } from "../files.ts";
 import type { ControlPool } from "../pool.ts";
@@ -76,5 +77,6 @@ async function attemptDownload(
 
 function wasCut(error: unknown): boolean {
   if (error instanceof TransportError) return error.code !== "bad_target" && error.code !== "unsupported";
+  if (error instanceof VmError) return error.code === "unreachable";
   return error instanceof ControlError && (error.code === "closed" || error.code === "timeout");
 }

@@ -1,6 +1,6 @@
 import type { ControlConnection } from "../connection.ts";
 import { ControlError } from "../error.ts";
-import { listFolder, statEntry } from "../files.ts";
+import { statEntry } from "../files.ts";
 
 /** What a download begins with. */
 export interface TransferRoot {
@@ -11,19 +11,10 @@ export interface TransferRoot {
   readonly mode: number;
 }
 
-/** Asks the guest; a stock daemon, which knows no `file_stat`, is asked to list the path. */
+/** Asks the guest. Throws {@link ControlError} `not_found`, or `bad_request` for what is neither file nor folder. */
 export async function transferRoot(control: ControlConnection, path: string): Promise<TransferRoot> {
-  if (control.hasCap("file.stat")) {
-    const stats = await statEntry(control, path);
-    if (stats === undefined) throw new ControlError("not_found", `there is no ${path} in the guest`);
-    if (stats.special === true) throw new ControlError("bad_request", `${path} is neither a file nor a folder`);
-    return { kind: stats.type === "dir" ? "folder" : "file", size: stats.size, mode: Number.parseInt(stats.perm, 8) };
-  }
-  try {
-    await listFolder(control, path);
-    return { kind: "folder", size: 0, mode: 0o755 };
-  } catch (error) {
-    if (!(error instanceof ControlError) || error.code !== "refused") throw error;
-    return { kind: "file", size: 0, mode: 0o644 };
-  }
+  const stats = await statEntry(control, path);
+  if (stats === undefined) throw new ControlError("not_found", `there is no ${path} in the guest`);
+  if (stats.special === true) throw new ControlError("bad_request", `${path} is neither a file nor a folder`);
+  return { kind: stats.type === "dir" ? "folder" : "file", size: stats.size, mode: Number.parseInt(stats.perm, 8) };
 }

@@ -1,0 +1,118 @@
+import { createWriteStream } from "node:fs";
+import { mkdtemp, realpath, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join, posix } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { Command } from "commander";
+import type { TransferResult } from "../../files.ts";
+import { Guest } from "../../guest.ts";
+import { note, writeOut } from "../output.ts";
+import { type Place, parsePlace } from "../place.ts";
+import { ProgressBar } from "../progress-bar.ts";
+
+type GuestPlace = Extract<Place, { kind: "guest" }>;
+
+export function cpCommand(): Command {
+  return new Command("cp")
+    .description("copy files and folders between this host and a guest")
+    .usage("[options] SOURCE... DESTINATION")
+    .argument("<places...>", "paths here, TARGET:/path in a guest, or - for standard input or output")
+    .option("-q, --quiet", "show no progress, even on a terminal")
+    .addHelpText(
+      "after",
+      `
+A folder is copied with all that is in it. Into a folder that exists, the source is put beneath its own name; several
+sources need one. Modes and the files' times are kept; links to files are followed, other links left out and named.
+A file replaces another only once it is whole. A download that was cut is continued by the same command.
+
+Examples:
+  vmapp cp notes.txt a:/root/             to the guest named a
+  vmapp cp a:/var/log ./logs              a folder, back
+  tar -c dir | vmapp cp - a:/tmp/dir.tar
+  vmapp cp a:/etc/os-release - | head -1`,
+    )
+    .action(async (texts: string[], options: { quiet?: true }) => {
+      const places = texts.map(parsePlace);
+      const destination = places.pop();
+      if (destination === undefined || places.length === 0) throw new Error("cp: give a source and a destination");
+      const severalSources = places.length > 1;
+      for (const source of places) {
+        await copy({ source, destination, severalSources, quiet: options.quiet ?? false });
+      }
+    });
+}
+
+interface Copy {
+  readonly source: Place;
+  readonly destination: Place;
+  readonly severalSources: boolean;
+  readonly quiet: boolean;
+}
+
+function copy({ source, destination, severalSources, quiet }: Copy): Promise<void> {
+  const into = { severalSources, quiet };
+  if (source.kind === "guest") {
+    if (destination.kind === "stream") return toStdout(source);
+    if (destination.kind === "local") return download(source, destination.path, into);
+    throw new Error("cp: from guest to guest goes by way of this host; copy twice");
+  }
+  if (destination.kind !== "guest")
+    throw new Error("cp: neither the source nor the destination is in a guest; write TARGET:/path");
+  return source.kind === "stream" ? fromStdin(destination, into) : upload(source.path, destination, into);
+}
+
+interface Into {
+  readonly severalSources: boolean;
+  readonly quiet: boolean;
+}
+
+async function upload(local: string, destination: GuestPlace, { severalSources, quiet }: Into): Promise<void> {
+  using files = Guest.connect(destination.target).files;
+  const there = await files.stat(destination.path);
+  const isFolder = there?.type === "dir" || destination.path.endsWith("/");
+  if (severalSources && !isFolder)
+    throw new Error(`cp: ${destination.path} is no folder, and there are several sources`);
+  const name = basename(await plainPath(local));
+  const path = isFolder ? posix.join(destination.path, name) : destination.path;
+  using bar = new ProgressBar(local, quiet ? silent : process.stderr);
+  tellSkipped(local, await files.put(local, path, { onProgress: bar.onProgress }));
+}
+
+async function download(source: GuestPlace, local: string, { severalSources, quiet }: Into): Promise<void> {
+  using files = Guest.connect(source.target).files;
+  const isFolder = local.endsWith("/") || ((await stat(local).catch(() => undefined))?.isDirectory() ?? false);
+  if (severalSources && !isFolder) throw new Error(`cp: ${local} is no folder, and there are several sources`);
+  const path = isFolder ? join(local, posix.basename(source.path)) : local;
+  using bar = new ProgressBar(source.path, quiet ? silent : process.stderr);
+  tellSkipped(source.path, await files.get(source.path, path, { onProgress: bar.onProgress }));
+}
+
+async function toStdout(source: GuestPlace): Promise<void> {
+  using files = Guest.connect(source.target).files;
+  await files.readInto(source.path, (piece) => writeOut(process.stdout, piece));
+}
+
+/** The size must be known before the first byte is sent, so what comes is laid down first. */
+async function fromStdin(destination: GuestPlace, { quiet }: Into): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "vmapp-cp-"));
+  try {
+    const spool = join(folder, "stdin");
+    await pipeline(process.stdin, createWriteStream(spool, { mode: 0o600 }));
+    using files = Guest.connect(destination.target).files;
+    using bar = new ProgressBar("-", quiet ? silent : process.stderr);
+    await files.put(spool, destination.path, { mode: 0o644, onProgress: bar.onProgress });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+const silent = { write: () => {} };
+
+/** `.` and `..` have no name of their own. */
+async function plainPath(path: string): Promise<string> {
+  return /(?:^|\/)\.{1,2}\/?$/.test(path) ? realpath(path) : path;
+}
+
+function tellSkipped(root: string, { skipped }: TransferResult): void {
+  for (const path of skipped) note(`left out, neither file nor folder: ${join(root, path)}`);
+}

@@ -1,0 +1,45 @@
+import { posix } from "node:path";
+import { Command } from "commander";
+import type { FileEntry } from "#protocol/control/replies.ts";
+import { Guest } from "../../guest.ts";
+import { printLine, writeOut } from "../output.ts";
+import { parseGuestPlace } from "../place.ts";
+import { formatTable } from "../table.ts";
+
+export function lsCommand(): Command {
+  return new Command("ls")
+    .description("list a folder of a guest")
+    .argument("<place>", "TARGET:/path")
+    .option("-l, --long", "modes, sizes and times too")
+    .option("--json", "print one JSON array for machines")
+    .addHelpText("after", "\nExamples:\n  vmapp ls a:/etc\n  vmapp ls -l a:/var/log")
+    .action(async (text: string, options: { long?: true; json?: true }) => {
+      const { target, path } = parseGuestPlace(text);
+      using files = Guest.connect(target).files;
+      const entries = await entriesOf(files, path);
+      if (options.json) await printLine(JSON.stringify(entries, null, 2));
+      else if (options.long)
+        await printLine(formatTable(["MODE", "SIZE", "CHANGED (UTC)", "NAME"], entries.map(longRow)));
+      else await writeOut(process.stdout, entries.map((entry) => `${visible(entry.name)}\n`).join(""));
+    });
+}
+
+/** A folder's entries, or a file as the only one. */
+async function entriesOf(files: Guest["files"], path: string): Promise<FileEntry[]> {
+  const there = await files.stat(path);
+  if (there !== undefined && there.type !== "dir") return [{ name: posix.basename(path), ...there }];
+  return files.list(path);
+}
+
+const typeLetters = { dir: "d", link: "l", file: "-" } as const;
+
+function longRow(entry: FileEntry): string[] {
+  const letter = entry.special === true ? "s" : typeLetters[entry.type];
+  const time = new Date(entry.mtime * 1000).toISOString().slice(0, 19).replace("T", " ");
+  return [`${letter}${entry.perm.padStart(3, "0")}`, String(entry.size), time, visible(entry.name)];
+}
+
+/** A guest's names must not steer the terminal. */
+function visible(name: string): string {
+  return name.replace(/[\x00-\x1f\x7f-\x9f]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+}
