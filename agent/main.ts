@@ -1,5 +1,6 @@
 /** The agent: every service of the guest in one process. `vmapp-init agent [--listen vsock|unix:DIR]`. */
 import { writeFileSync } from "node:fs";
+import type { Server } from "node:net";
 import { ports } from "#protocol/ports.ts";
 import { createLog } from "#sys/log.ts";
 import { createConsoleService } from "./console/service.ts";
@@ -10,6 +11,8 @@ import { createShellService } from "./shell/service.ts";
 
 /** keeps the OOM killer away from the agent while any command is left to kill */
 const oomScoreAdjust = "-900";
+/** how long sessions may still talk to their clients after SIGTERM; less than PID 1 waits for the agent */
+const lastWordsMs = 1_000;
 
 /** Starts every service; resolves once all of them listen. Throws a RangeError for arguments it does not know. */
 export async function runAgent(args: readonly string[]): Promise<void> {
@@ -23,10 +26,20 @@ export async function runAgent(args: readonly string[]): Promise<void> {
   const others: Service[] = [shell, createConsoleService({ log })];
   const control = createControlService({ log, caps: () => others.flatMap((service) => service.caps) });
   for (const service of [control, ...others]) {
-    await listen({ service, target, log });
+    const server = await listen({ service, target, log });
+    if (service === shell) process.on("SIGTERM", () => leave(server));
     log.info("listening", { service: service.name, port: ports[service.name] });
   }
   log.info("ready");
+}
+
+/**
+ * Ends the agent once its sessions have told their clients how their commands ended: when the machine goes down, PID 1
+ * has ended the commands by the time that it asks the agent.
+ */
+function leave(sessions: Server): void {
+  sessions.close(() => process.exit(0));
+  setTimeout(() => process.exit(0), lastWordsMs);
 }
 
 function listenArgument(args: readonly string[]): string {

@@ -23,7 +23,7 @@ export function planPower({ action, ownsMachine }: { action: PowerAction; ownsMa
     { do: "signal", who: "workloads", signal: "SIGTERM" },
     { do: "await-end", who: "workloads", limitMs: 2_000 },
     { do: "signal", who: "session-carriers", signal: "SIGTERM" },
-    { do: "await-end", who: "session-carriers", limitMs: 500 },
+    { do: "await-end", who: "session-carriers", limitMs: 1_500 },
     { do: "signal", who: "everything", signal: "SIGKILL" },
     { do: "await-end", who: "everything", limitMs: 1_000 },
     ...(ownsMachine ? ([{ do: "sync", limitMs: 5_000 }, { do: "release-filesystems" }] as const) : []),
