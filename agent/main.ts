@@ -15,7 +15,7 @@ const oomScoreAdjust = "-900";
 const lastWordsMs = 1_000;
 
 /** Starts every service; resolves once all of them listen. Throws a RangeError for arguments it does not know. */
-export async function runAgent(args: readonly string[]): Promise<void> {
+export async function runAgent(args: readonly string[], { build }: { build: string }): Promise<void> {
   const target = parseListenTarget(listenArgument(args));
   const log = createLog("vmapp-agent");
   process.on("uncaughtException", (error) => log.error("uncaught exception", { error: String(error.stack) }));
@@ -24,7 +24,7 @@ export async function runAgent(args: readonly string[]): Promise<void> {
 
   const shell = createShellService({ log });
   const others: Service[] = [shell, createConsoleService({ log })];
-  const control = createControlService({ log, caps: () => others.flatMap((service) => service.caps) });
+  const control = createControlService({ log, build, caps: () => others.flatMap((service) => service.caps) });
   for (const service of [control, ...others]) {
     const server = await listen({ service, target, log });
     if (service === shell) process.on("SIGTERM", () => leave(server));

@@ -2,7 +2,7 @@
  * The guest's executable, one program with several roles, chosen by the first argument. Each role is loaded only when it
  * is asked for, because what a start loads is what it costs.
  */
-import { versionLine } from "./version.ts";
+import { buildId, versionLine } from "./version.ts";
 
 const usage = `usage: vmapp-init [ROLE [OPTIONS]]
 
@@ -21,7 +21,7 @@ async function main(args: readonly string[]): Promise<void> {
   switch (role) {
     case "agent": {
       const { runAgent } = await import("#agent/main.ts");
-      return runAgent(rest);
+      return runAgent(rest, { build: buildId });
     }
     case "bridge": {
       const { runBridge } = await import("./bridge/main.ts");

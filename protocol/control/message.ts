@@ -8,6 +8,14 @@ export type WireMessage = { readonly [field: string]: unknown };
 /** The stream cannot be trusted any more: a bad length, bytes that are no JSON object, or an end in mid-frame. */
 export class ControlStreamError extends Error {
   override readonly name = "ControlStreamError";
+  constructor(
+    /** `malformed`: bytes that break the protocol; `cut`: the connection ended too early */
+    readonly kind: "malformed" | "cut",
+    message: string,
+    options?: { cause?: unknown },
+  ) {
+    super(message, options);
+  }
 }
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -18,10 +26,10 @@ export function decodeMessage(payload: Uint8Array): WireMessage {
   try {
     value = JSON.parse(decoder.decode(payload));
   } catch (cause) {
-    throw new ControlStreamError("a frame that is not JSON in UTF-8", { cause });
+    throw new ControlStreamError("malformed", "a frame that is not JSON in UTF-8", { cause });
   }
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new ControlStreamError("a frame whose JSON is not an object");
+    throw new ControlStreamError("malformed", "a frame whose JSON is not an object");
   return value as WireMessage;
 }
 

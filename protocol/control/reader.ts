@@ -55,12 +55,12 @@ export class ControlReader {
     while ((await this.raw()) !== undefined);
     if (!(await this.#has(frameHeaderBytes))) {
       if (this.#queue.length === 0) return undefined;
-      throw new ControlStreamError("the connection ended inside a frame header");
+      throw new ControlStreamError("cut", "the connection ended inside a frame header");
     }
     const length = this.#queue.peekUint32BE(0);
     if (length === 0 || length > maxFrameBytes) throw new FrameLimitError(length, maxFrameBytes);
     if (!(await this.#has(frameHeaderBytes + length))) {
-      throw new ControlStreamError(`the connection ended inside a frame of ${length} bytes`);
+      throw new ControlStreamError("cut", `the connection ended inside a frame of ${length} bytes`);
     }
     this.#queue.take(frameHeaderBytes);
     return decodeMessage(this.#queue.take(length));
@@ -82,7 +82,10 @@ export class ControlReader {
     const state = this.#state;
     if (state.kind === "frame") return undefined;
     if (!(await this.#has(1))) {
-      throw new ControlStreamError(`the connection ended ${state.remaining} bytes before the end of a raw block`);
+      throw new ControlStreamError(
+        "cut",
+        `the connection ended ${state.remaining} bytes before the end of a raw block`,
+      );
     }
     const piece = this.#queue.takeUpTo(state.remaining);
     state.remaining -= piece.length;

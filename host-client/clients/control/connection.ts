@@ -4,7 +4,7 @@
  * request has been given up (companion §10 B1, §11.3).
  */
 import type { Socket } from "node:net";
-import { encodeMessage, type WireMessage } from "#protocol/control/message.ts";
+import { ControlStreamError, encodeMessage, type WireMessage } from "#protocol/control/message.ts";
 import { ControlReader } from "#protocol/control/reader.ts";
 import { type HelloReply, helloReply, replyEnvelope } from "#protocol/control/replies.ts";
 import type { Connection } from "../../transport/connection.ts";
@@ -295,5 +295,6 @@ function announced(size: unknown): number {
 function asControlError(what: string, error: unknown): ControlError {
   if (error instanceof ControlError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  return new ControlError("protocol", `${what}: ${message}`, { cause: error });
+  const code = error instanceof ControlStreamError && error.kind === "cut" ? "closed" : "protocol";
+  return new ControlError(code, `${what}: ${message}`, { cause: error });
 }
