@@ -2,7 +2,8 @@ import type { Socket } from "node:net";
 
 /**
  * A connected stream to one port of a guest. The socket is handed over paused and half-open (`allowHalfOpen`): the
- * holder reads with `resume()` and `data`, with `pipe`, or as an async iterator, and it ends the socket itself.
+ * holder reads with `resume()` and `data`, with `pipe`, or as an async iterator (which destroys the socket when it is
+ * done), and it ends the socket itself.
  */
 export interface Connection {
   readonly socket: Socket;
