@@ -1,0 +1,12 @@
+import { join } from "node:path";
+
+const root = join(import.meta.dir, "../..");
+
+/** The CLI from its sources, for tests that need no build. */
+export const sourceCli: readonly [string, ...string[]] = [process.execPath, join(root, "host-client/cli/main.ts")];
+
+/** The CLI as it is shipped; `make build` makes it. */
+export const builtCli: readonly [string, ...string[]] = [join(root, "dist/vmapp")];
+
+/** A shell in the guest whose prompt is known, and which reads no start-up file. */
+export const promptShell: readonly string[] = ["env", "PS1=guest> ", "bash", "--norc", "--noprofile", "-i"];
