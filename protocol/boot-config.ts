@@ -12,8 +12,8 @@ const key = "vmapp.config=";
  */
 export const maxBootConfigBytes = 1536;
 
-/** wider than the DNS's rule, as names of VMs are */
-const hostnamePattern = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
+const label = "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?";
+const hostnamePattern = new RegExp(`^${label}([.]${label})*$`);
 
 const fields = {
   /** name of the guest, at most 64 bytes; default: what the image's /etc/hostname says */
