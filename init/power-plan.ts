@@ -26,7 +26,7 @@ export function planPower({ action, ownsMachine }: { action: PowerAction; ownsMa
     { do: "await-end", who: "session-carriers", limitMs: 1_500 },
     { do: "signal", who: "everything", signal: "SIGKILL" },
     { do: "await-end", who: "everything", limitMs: 1_000 },
-    ...(ownsMachine ? ([{ do: "sync", limitMs: 5_000 }, { do: "release-filesystems" }] as const) : []),
+    ...(ownsMachine ? ([{ do: "sync", limitMs: 3_000 }, { do: "release-filesystems" }] as const) : []),
     { do: "ask-kernel", action },
   ];
 }
@@ -39,8 +39,10 @@ export type FilesystemStep =
     }
   | { readonly do: "remount-read-only"; readonly target: string };
 
-/** how long one step of {@link planFilesystems} may take */
-export const filesystemLimitMs = 3_000;
+/** how long one call for a step of {@link planFilesystems} may take */
+export const filesystemLimitMs = 2_000;
+/** how long all unmounts may take together, so that dead shares do not keep the root from becoming read-only */
+export const unmountBudgetMs = 4_000;
 
 /** filesystems in memory: nothing of them outlives the machine */
 const inMemory = new Set([

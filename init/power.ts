@@ -12,6 +12,7 @@ import {
   type ProcessGroup,
   planFilesystems,
   planPower,
+  unmountBudgetMs,
 } from "./power-plan.ts";
 import { livingProcesses, type ProcessEntry } from "./process-table.ts";
 import type { Supervisor } from "./supervisor.ts";
@@ -72,9 +73,7 @@ export class Power {
       case "sync":
         return this.#report("sync", await this.#calls.run({ do: "sync" }, step.limitMs));
       case "release-filesystems":
-        for (const each of planFilesystems(parseMountTable(readFileSync("/proc/self/mountinfo", "utf8"))))
-          await this.#release(each);
-        return;
+        return this.#releaseFilesystems();
       case "ask-kernel":
         this.#log.info("down", { action: step.action });
         return rebootMachine(step.action);
@@ -118,13 +117,21 @@ export class Power {
       this.#log.warn("processes did not end in time", { who, count: left.length, first: left[0]?.name, limitMs });
   }
 
+  async #releaseFilesystems(): Promise<void> {
+    const unmountDeadline = performance.now() + unmountBudgetMs;
+    for (const step of planFilesystems(parseMountTable(readFileSync("/proc/self/mountinfo", "utf8")))) {
+      if (step.do === "unmount" && performance.now() > unmountDeadline)
+        this.#report(`unmount ${step.target}`, "the time for unmounting is used up");
+      else await this.#release(step);
+    }
+  }
+
   async #release(step: FilesystemStep): Promise<void> {
-    const problem = await this.#calls.run({ do: step.do, target: step.target }, filesystemLimitMs);
-    if (problem === undefined || step.do !== "unmount") return this.#report(`${step.do} ${step.target}`, problem);
-    this.#report(
-      `${step.otherwise} ${step.target}`,
-      await this.#calls.run({ do: step.otherwise, target: step.target }, filesystemLimitMs),
-    );
+    const { target } = step;
+    const problem = await this.#calls.run({ do: step.do, target }, filesystemLimitMs);
+    if (problem === undefined || step.do !== "unmount") return this.#report(`${step.do} ${target}`, problem);
+    const next = await this.#calls.run({ do: step.otherwise, target }, filesystemLimitMs);
+    this.#report(`unmount or ${step.otherwise} ${target}`, next === undefined ? undefined : `${problem}; ${next}`);
   }
 
   #report(what: string, problem: string | undefined): void {
