@@ -15,8 +15,11 @@ export interface LocalAgent {
   stop(): Promise<void>;
 }
 
-/** Starts it; resolves once every service listens. Rejects with the agent's own output when it ends before that. */
-export async function startLocalAgent(): Promise<LocalAgent> {
+/**
+ * Starts it; resolves once every service listens, or at once when told not to wait. Rejects with the agent's own output
+ * when it ends before that.
+ */
+export async function startLocalAgent({ waitForReady = true } = {}): Promise<LocalAgent> {
   const directory = mkdtempSync(join(tmpdir(), "vmapp-agent-"));
   const child = Bun.spawn(
     [process.execPath, join(import.meta.dirname, "../../init/main.ts"), "agent", "--listen", `unix:${directory}`],
@@ -34,7 +37,7 @@ export async function startLocalAgent(): Promise<LocalAgent> {
   };
   const reader = child.stderr.getReader();
   let output = "";
-  for (;;) {
+  while (waitForReady) {
     const { value, done } = await reader.read();
     if (done) {
       await stop();
