@@ -9,7 +9,9 @@ declare const self: {
   postMessage(message: number[]): void;
 };
 
-const eventBytes = 12;
+/** `struct epoll_event` is packed on x86-64 alone */
+const eventBytes = process.arch === "x64" ? 12 : 16;
+const tokenOffset = eventBytes - 8;
 const maxEvents = 128;
 
 self.onmessage = ({ data: epollFd }) => {
@@ -25,7 +27,7 @@ self.onmessage = ({ data: epollFd }) => {
     const ready: number[] = [];
     for (let index = 0; index < count; index++) {
       const offset = index * eventBytes;
-      ready.push(view.getUint32(offset + 4, true), view.getUint32(offset, true));
+      ready.push(view.getUint32(offset + tokenOffset, true), view.getUint32(offset, true));
     }
     self.postMessage(ready);
   }

@@ -16,7 +16,10 @@ const EPOLLHUP = 0x10;
 const EPOLLRDHUP = 0x2000;
 const EPOLLONESHOT = 0x40000000;
 
-const eventBuffer = new Uint8Array(12);
+/** `struct epoll_event` is packed on x86-64 alone */
+const eventBytes = process.arch === "x64" ? 12 : 16;
+const tokenOffset = eventBytes - 8;
+const eventBuffer = new Uint8Array(eventBytes);
 const eventView = new DataView(eventBuffer.buffer);
 
 let epollFd = -1;
@@ -106,8 +109,7 @@ export class Watch {
     if (this.#onWritable !== undefined) events |= EPOLLOUT;
     if (this.#onHungUp !== undefined) events |= EPOLLRDHUP;
     eventView.setUint32(0, events, true);
-    eventView.setUint32(4, this.#token, true);
-    eventView.setUint32(8, 0, true);
+    eventView.setUint32(tokenOffset, this.#token, true);
     const operation = this.#registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     check("epoll_ctl", libc.epoll_ctl(epollFd, operation, this.#fd, ptr(eventBuffer)), `fd ${this.#fd}`);
     this.#registered = true;
