@@ -145,9 +145,10 @@ async function bringUp({ machine, record, directory, startedAt, options }: Start
     writeVmRecord(directory, record);
     return new Vm(machine, record, directory, exited, hello, readyAfterMs);
   } catch (error) {
-    if (machine.console.panic === undefined) machine.kill("it did not come up");
-    await exited;
+    // Before the kill, which is an end of our own making.
     const ended = giveUp.signal.aborted ? (giveUp.signal.reason as MachineEnd) : undefined;
+    if (ended === undefined) machine.kill("it did not come up");
+    await exited;
     throw explainFailure({ name, error, ended, tail: machine.console.tail() });
   }
 }
