@@ -9,6 +9,8 @@ import { spawn } from "node-pty";
 const { file, args, cols, rows, env, cwd } = JSON.parse(process.argv[2]);
 const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 
+process.stdout.on("error", () => {});
+
 const pty = spawn(file, args, { cols, rows, env, cwd, encoding: null });
 // While the other end is open too, what the program wrote last can still be read when it has gone.
 openSync(pty.ptsName, constants.O_RDWR | constants.O_NOCTTY);

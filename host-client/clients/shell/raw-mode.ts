@@ -19,6 +19,8 @@ export class RawMode {
   enter(): void {
     if (this.#raw) this.leave();
     this.#raw = true;
+    // Before the error is printed, so that it can be read; it ends the process all the same.
+    process.on("uncaughtExceptionMonitor", this.#lastResort);
     process.on("exit", this.#lastResort);
     this.#input.setRawMode(true);
     // The runtime's raw mode still turns a line feed into CR LF, which the guest's terminal has done already where it
@@ -29,6 +31,7 @@ export class RawMode {
   leave(): void {
     if (!this.#raw) return;
     this.#raw = false;
+    process.off("uncaughtExceptionMonitor", this.#lastResort);
     process.off("exit", this.#lastResort);
     this.#input.setRawMode(false);
   }

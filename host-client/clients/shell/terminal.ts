@@ -7,7 +7,7 @@ import { type EscapeAction, EscapeFilter, escapeHelp } from "./escape.ts";
 import { RawMode } from "./raw-mode.ts";
 import { ScreenModes } from "./screen-modes.ts";
 import type { ShellSession } from "./session.ts";
-import { writeToTerminal } from "./terminal-output.ts";
+import { TerminalOutput } from "./terminal-output.ts";
 import { followWindowSize, type WindowSize } from "./window-size.ts";
 
 const endingSignals = ["SIGTERM", "SIGHUP", "SIGINT"] as const;
@@ -55,6 +55,7 @@ class Attachment {
   readonly #output: TerminalOptions["output"];
   readonly #size: WindowSize | undefined;
   readonly #raw: RawMode | undefined;
+  readonly #display: TerminalOutput;
   readonly #screen = new ScreenModes();
   readonly #escapes = new EscapeFilter();
   /** the last write to the terminal; the next one waits for it */
@@ -74,6 +75,7 @@ class Attachment {
     this.#output = output;
     this.#size = size;
     this.#raw = input && new RawMode(input);
+    this.#display = new TerminalOutput(output);
   }
 
   async run(): Promise<TerminalEnd> {
@@ -86,6 +88,7 @@ class Attachment {
       this.#over = true;
       this.#session.disconnect();
       if (end?.kind !== "exit" || end.code > 128) await this.#tidyScreen();
+      this.#display.close();
       while (this.#undo.length > 0) this.#undo.pop()?.();
     }
   }
@@ -199,7 +202,7 @@ class Attachment {
   }
 
   #write(bytes: Uint8Array): Promise<void> {
-    const write = this.#written.then(() => writeToTerminal(this.#output.fd, bytes));
+    const write = this.#written.then(() => this.#display.write(bytes));
     this.#written = write.catch(() => {});
     return write;
   }

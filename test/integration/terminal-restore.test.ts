@@ -1,0 +1,170 @@
+/** What is left of the user's terminal when `vmapp shell` ends, in each way that it can. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { type LocalAgent, startLocalAgent } from "#test/shell/agent.ts";
+import { childrenOf, eventually, isAlive } from "#test/shell/processes.ts";
+import { sourceCli } from "#test/terminal/cli.ts";
+import { TestTerminal } from "#test/terminal/terminal.ts";
+
+setDefaultTimeout(30_000);
+
+let agent: LocalAgent;
+beforeAll(async () => {
+  agent = await startLocalAgent();
+});
+afterAll(() => agent.stop());
+
+const crashingClient = join(import.meta.dir, "../terminal/crashing-client.ts");
+const words = (argv: readonly string[]): string => argv.map((word) => `'${word}'`).join(" ");
+
+/** A user's own interactive shell on a terminal, with a variable `vmapp` to start the CLI. */
+async function hostShell(): Promise<TestTerminal> {
+  const terminal = await TestTerminal.start({
+    command: ["bash", "--norc", "--noprofile", "-i"],
+    env: { PS1: "host> ", vmapp: sourceCli.join(" "), target: agent.target },
+    cols: 100,
+  });
+  await terminal.until("host>");
+  return terminal;
+}
+
+/** Starts the client in the user's shell and waits for what its command prints. Returns the client's pid. */
+async function startClient(terminal: TestTerminal, command: string, shows: string | RegExp): Promise<number> {
+  terminal.type(`clear; ${command}\r`);
+  await terminal.until(shows);
+  const [client] = childrenOf(await terminal.pid);
+  if (client === undefined) throw new Error("the shell has no child");
+  return client;
+}
+
+const flagNames = ["echo", "icanon", "icrnl", "iexten", "isig", "ixon", "onlcr", "opost"];
+let checks = 0;
+
+/** The user's shell has the terminal again, as it was, and the client exited with that status. */
+async function expectSane(terminal: TestTerminal, status: number): Promise<void> {
+  const check = `check${++checks}`;
+  const flags = `stty -a | grep -E -o '(^| )-?(${flagNames.join("|")})\\b'`;
+  terminal.type(`status=$?; clear; echo ${check}: $status $(${flags})\r`);
+  const answer = new RegExp(`^${check}: (\\d+) (.*)$`, "m");
+  await terminal.until(answer);
+  const [, exit, found = ""] = answer.exec(terminal.text) ?? [];
+  expect(Number(exit)).toBe(status);
+  expect(found.split(" ").sort()).toEqual(flagNames);
+  expect(terminal.alternate).toBe(false);
+}
+
+const cat = `$vmapp shell $target -- sh -c 'echo ready; exec cat'`;
+
+describe("the user's terminal is as it was", () => {
+  test("when the command exits", async () => {
+    await using terminal = await hostShell();
+    await startClient(terminal, "$vmapp shell $target -- sh -c 'echo ready; read x; exit 9'", /^ready$/m);
+    terminal.type("\r");
+    await terminal.until(/host> ?$/m);
+    await expectSane(terminal, 9);
+  });
+
+  test("when the user disconnects", async () => {
+    await using terminal = await hostShell();
+    await startClient(terminal, cat, /^ready$/m);
+    terminal.type("~.");
+    await terminal.until("disconnected");
+    await expectSane(terminal, 255);
+  });
+
+  for (const [signal, status] of [
+    ["SIGTERM", 143],
+    ["SIGHUP", 129],
+    ["SIGINT", 130],
+  ] as const) {
+    test(`when the client gets ${signal}`, async () => {
+      await using terminal = await hostShell();
+      const client = await startClient(terminal, cat, /^ready$/m);
+      process.kill(client, signal);
+      await terminal.until(/host> ?$/m);
+      await expectSane(terminal, status);
+    });
+  }
+
+  test("when the client is killed, under a shell with job control", async () => {
+    await using terminal = await hostShell();
+    const client = await startClient(terminal, cat, /^ready$/m);
+    process.kill(client, "SIGKILL");
+    await terminal.until("Killed");
+    await expectSane(terminal, 137);
+  });
+
+  test("when the client gets SIGTERM while the terminal takes nothing", async () => {
+    await using terminal = await hostShell();
+    const client = await startClient(terminal, "$vmapp shell $target -- sh -c 'echo ready; yes'", /^y$/m);
+    terminal.flow("pause");
+    await Bun.sleep(1_000);
+    process.kill(client, "SIGTERM");
+    await eventually("the client has ended", () => !isAlive(client));
+    terminal.flow("resume");
+    await terminal.until(/host> ?$/m);
+    terminal.type("clear; (exit 143)\r");
+    await expectSane(terminal, 143);
+  });
+
+  test("when the agent ends in the middle of the session, which is told", async () => {
+    const own = await startLocalAgent();
+    try {
+      await using terminal = await hostShell();
+      await startClient(terminal, cat.replace("$target", own.target), /^ready$/m);
+      process.kill(own.pid, "SIGKILL");
+      await terminal.until("connection to the VM closed (VM stopped or restarted?)");
+      await expectSane(terminal, 255);
+    } finally {
+      await own.stop();
+    }
+  });
+
+  test("when the client fails in a way that nobody catches", async () => {
+    await using terminal = await hostShell();
+    const client = words([process.execPath, crashingClient]);
+    await startClient(terminal, `${client} $target`, /^ready$/m);
+    terminal.type("x");
+    await terminal.until(/^error: a fault that nobody catches[\s\S]*host> ?$/m);
+    await expectSane(terminal, 1);
+  });
+
+  test("when a full-screen program is cut off: the screen, the cursor and the mouse too", async () => {
+    await using terminal = await hostShell();
+    const enter = "\\033[?1049h\\033[?25l\\033[?1000;1006h\\033[?2004h";
+    const script = `printf "${enter}"; echo in the alternate screen; exec cat`;
+    const client = await startClient(terminal, `$vmapp shell $target -- sh -c '${script}'`, /^in the alt/m);
+    expect(terminal.alternate).toBe(true);
+    process.kill(client, "SIGTERM");
+    await terminal.until(() => !terminal.alternate);
+    const output = terminal.output.toString("latin1");
+    const restored = "\x1b[0m\x1b[?25h\x1b[?1000l\x1b[?1006l\x1b[?2004l\x1b[?1049l";
+    expect(output).toContain(restored);
+    await expectSane(terminal, 143);
+  });
+
+  test("while the client is suspended by ~^Z, and raw again after fg", async () => {
+    await using terminal = await hostShell();
+    await startClient(terminal, cat, /^ready$/m);
+    terminal.type("~\x1a");
+    await terminal.until("Stopped");
+    await expectSane(terminal, 148);
+    terminal.type("fg\r");
+    await terminal.until(/^\$vmapp shell/m);
+    terminal.resize(77, 20);
+    terminal.type("back again\r");
+    await terminal.until("back again\nback again");
+    terminal.type("\x04");
+    await terminal.until(/back again\nback again\nhost> ?$/m);
+    await expectSane(terminal, 0);
+  });
+
+  test("when the terminal itself goes away, and the client and its command go too", async () => {
+    const terminal = await hostShell();
+    const client = await startClient(terminal, "$vmapp shell $target -- sh -c 'echo pid $$; exec cat'", /^pid \d+$/m);
+    const command = Number(/^pid (\d+)$/m.exec(terminal.text)?.[1]);
+    await terminal[Symbol.asyncDispose]();
+    await eventually("the client has ended", () => !isAlive(client));
+    await eventually("the command has ended", () => !isAlive(command));
+  });
+});
