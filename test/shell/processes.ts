@@ -88,9 +88,9 @@ export function residentBytes(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1] ?? 0) * 1024;
 }
 
-/** ptys that exist on this machine */
-export function countPtys(): number {
-  return readdirSync("/dev/pts").filter((name) => /^\d+$/.test(name)).length;
+/** ptys that a process holds: each exists, and stands in /dev/pts, for as long as its master is open */
+export function ptyMasters(pid: number): number {
+  return descriptorsOf(pid).filter((path) => path.endsWith("/ptmx")).length;
 }
 
 /** Looks again every 10 ms until the condition holds. Throws after the time, naming what was waited for. */
