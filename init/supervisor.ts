@@ -112,7 +112,7 @@ export class Supervisor {
   }
 
   #passOn(name: string, output: ReadableStream<Uint8Array>): void {
-    prefixLines({ output, name, write: (lines) => writeSync(1, lines) }).catch((error: unknown) =>
+    prefixLines({ output, name, write: writeToConsole }).catch((error: unknown) =>
       this.#log.warn("output of a service is lost", { service: name, error: String(error) }),
     );
   }
@@ -129,4 +129,8 @@ export class Supervisor {
       });
     this.#handle(service, { type: "ended", failed });
   }
+}
+
+function writeToConsole(bytes: Uint8Array): void {
+  for (let offset = 0; offset < bytes.length; ) offset += writeSync(1, bytes, offset);
 }
