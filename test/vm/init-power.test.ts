@@ -89,8 +89,12 @@ describe("a guest goes down", () => {
 });
 
 describe("a guest with a session disk", () => {
-  const directory = mkdtempSync(join(tmpdir(), "vmapp-power-"));
-  const disk = join(directory, "session.img");
+  let directory: string;
+  let disk: string;
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), "vmapp-power-"));
+    disk = join(directory, "session.img");
+  });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
   test(
