@@ -1,6 +1,7 @@
 import type { HelloReply } from "#protocol/control/replies.ts";
 import { ports } from "#protocol/ports.ts";
 import type { ShellStart } from "#protocol/shell/start.ts";
+import type { AppOptions, AppSession } from "./clients/bridge/session.ts";
 import { ControlError } from "./clients/control/error.ts";
 import { probeHello } from "./clients/control/one-shot.ts";
 import { requireCaps, wantedCaps } from "./clients/shell/capabilities.ts";
@@ -113,6 +114,15 @@ export class Guest {
     const session = openShell({ connection, start });
     watchLiveness({ session, bytesReceived: () => connection.socket.bytesRead, target: this.target });
     return session;
+  }
+
+  /**
+   * Connects to the app's core, the host end of the bridge, and waits for it to be ready. Throws `BridgeError`
+   * `not_ready`, with the last failure as its cause.
+   */
+  async app(options: AppOptions = {}): Promise<AppSession> {
+    const { AppSession } = await import("./clients/bridge/session.ts");
+    return AppSession.open((signal) => this.dial(ports.bridge, { signal }), options);
   }
 
   /**

@@ -1,0 +1,54 @@
+/** Answers the core's requests: each exactly once, in whatever order they finish. */
+import { EncodeError } from "#protocol/bridge/encode.ts";
+import type { ErrorBody, Outcome, RequestMessage } from "#protocol/bridge/messages.ts";
+import { OpError } from "./error.ts";
+import { carryOut, isOpName, type OpContext, type OpName, type Ops } from "./ops.ts";
+
+/** A core that asks for more at once has gone wrong; each is refused, and the rest goes on. */
+const maxAtOnce = 256;
+
+export class Requests {
+  readonly #ops: Ops;
+  readonly #allowed: ReadonlySet<OpName>;
+  readonly #context: OpContext;
+  readonly #running = new Set<number>();
+
+  constructor({ ops, allowed, context }: { ops: Ops; allowed: Iterable<OpName>; context: OpContext }) {
+    this.#ops = ops;
+    this.#allowed = new Set(allowed);
+    this.#context = context;
+  }
+
+  /** Whether the permissions refuse this operation. */
+  denies(op: string): boolean {
+    return isOpName(op) && !this.#allowed.has(op);
+  }
+
+  /** Carries a request out; undefined for one whose id is still being worked on, which gets no answer of its own. */
+  async answer(message: RequestMessage): Promise<Outcome | undefined> {
+    const { id } = message;
+    if (this.#running.has(id)) return undefined;
+    if (this.#running.size >= maxAtOnce)
+      return { error: { message: `${maxAtOnce} requests are being worked on already`, code: "busy" } };
+    this.#running.add(id);
+    try {
+      return { result: await this.#carryOut(message) };
+    } catch (error) {
+      return { error: errorBody(error) };
+    } finally {
+      this.#running.delete(id);
+    }
+  }
+
+  #carryOut({ op, params }: RequestMessage): Promise<unknown> {
+    if (!isOpName(op)) throw new OpError("unknown_op", `there is no operation ${JSON.stringify(op.slice(0, 100))}`);
+    if (!this.#allowed.has(op)) throw new OpError("denied", `this app may not use ${op}`);
+    return carryOut(this.#ops, op, params, this.#context);
+  }
+}
+
+function errorBody(error: unknown): ErrorBody {
+  if (error instanceof OpError || error instanceof EncodeError) return { message: error.message, code: error.code };
+  // An embedder's own failure: what it was is not the guest's business beyond its message.
+  return { message: error instanceof Error ? error.message : String(error), code: "failed" };
+}
