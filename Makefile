@@ -90,9 +90,10 @@ dist/vmapp: $(HOST_SOURCES) package.json $(NPM)
 	$(BUN) build --compile --minify --bytecode --outfile=$@.partial host-client/cli/main.ts
 	@mv $@.partial $@
 
+# In chunks, so that Node never sees the one that imports bun:ffi.
 dist/lib/index.js: $(HOST_SOURCES) package.json $(NPM)
-	@mkdir -p $(@D)
-	$(BUN) build --target=node --external=bun:ffi --outfile=$@ host-client/index.ts
+	@rm -rf $(@D)
+	$(BUN) build --target=node --splitting --external=bun:ffi --outdir=$(@D) host-client/index.ts
 
 dist/tools/vhost-device-vsock: image/packages.ts image/debian.ts | $(NPM)
 	@$(STEP) tools

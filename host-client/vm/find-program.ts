@@ -52,7 +52,7 @@ function isExecutableFile(path: string): boolean {
 
 /** True inside an executable that `bun build --compile` made: its modules live in a virtual file system. */
 export function isCompiled(): boolean {
-  return import.meta.url.includes("/$bunfs/");
+  return process.argv[1]?.startsWith("/$bunfs/") ?? false;
 }
 
 /** The checkout that this source file is in; `undefined` in a compiled executable and in a bundle. */
