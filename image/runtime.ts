@@ -123,6 +123,8 @@ export async function buildRuntime(
   await rm(staging, { recursive: true, force: true });
   for (const directory of ["bin", "lib", "libexec"]) await mkdir(join(staging, directory), { recursive: true });
   await copyFile(init, join(staging, "bin/vmapp-init"));
+  // The agent tells its hash to hosts; to compute it anew takes seconds where the processor is emulated.
+  await writeFile(join(staging, "bin/vmapp-init.sha256"), `${await sha256Of(init)}\n`);
   await copyFile(join(packages.busybox.directory, "bin/busybox"), join(staging, "bin/busybox"));
   await copyFile(join(import.meta.dir, "stage0/udhcpc"), join(staging, "libexec/udhcpc"));
   await copyFile(ptyAddon, join(staging, "lib/pty.node"));
@@ -132,6 +134,12 @@ export async function buildRuntime(
   for (const file of ["bin/vmapp-init", "lib/pty.node"]) await checkNeeded(join(staging, file), [loader, ...libraries]);
   await normaliseModes(staging);
   await packSquashfs({ source: staging, target, compression: "lz4", blockSize: 131072 });
+}
+
+async function sha256Of(path: string): Promise<string> {
+  return createHash("sha256")
+    .update(await readFile(path))
+    .digest("hex");
 }
 
 /** Fails when a file needs a library that the runtime does not carry. */

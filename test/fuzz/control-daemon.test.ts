@@ -40,6 +40,8 @@ function plant({ inside, outside }: Ground): void {
       // Still there.
     }
   }
+  // It may have become a folder, or a link that leads outside.
+  rmSync(join(inside, "file"), { recursive: true, force: true });
   writeFileSync(join(inside, "file"), "content");
 }
 
