@@ -28,6 +28,7 @@ const { symbols } = dlopen("libc.so.6", {
   mknod: { args: ["ptr", "u32", "u64"], returns: "int" },
   mount: { args: ["ptr", "ptr", "ptr", "u64", "ptr"], returns: "int" },
   pipe2: { args: ["ptr", "int"], returns: "int" },
+  poll: { args: ["ptr", "u64", "int"], returns: "int" },
   read: { args: ["int", "ptr", "u64"], returns: "i64" },
   reboot: { args: ["int"], returns: "int" },
   setrlimit: { args: ["int", "ptr"], returns: "int" },

@@ -2,6 +2,8 @@
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import { FrameInbox } from "#protocol/console/frame-inbox.ts";
+import { peerIsGone } from "#sys/peer-gone.ts";
+import { descriptorOf } from "../descriptor.ts";
 
 /** What is written in one go; a stream that cannot take it all at once copies the rest, so it stays small beside a frame. */
 const writeBytes = 1024 * 1024;
@@ -9,15 +11,17 @@ const writeBytes = 1024 * 1024;
 export class Channel {
   readonly #inbox: FrameInbox;
   readonly #output: Writable;
+  readonly #outputFd: () => number | undefined;
   #outputClosed = false;
   #wakeWriter: (() => void) | undefined;
 
   constructor(
-    { input, output }: { input: Readable; output: Writable },
+    { input, output, outputFd }: { input: Readable; output: Writable; outputFd: () => number | undefined },
     /** called once when the peer can hear nothing any more */
     onLost: () => void,
   ) {
     this.#output = output;
+    this.#outputFd = outputFd;
     this.#inbox = new FrameInbox((flowing) => (flowing ? input.resume() : input.pause()));
     input.on("data", (chunk: Uint8Array) => this.#inbox.push(chunk));
     input.on("end", () => this.#inbox.end());
@@ -37,7 +41,13 @@ export class Channel {
 
   /** The channel of an accepted connection. */
   static overSocket(socket: Socket, onLost: () => void): Channel {
-    return new Channel({ input: socket, output: socket }, onLost);
+    return new Channel({ input: socket, output: socket, outputFd: () => descriptorOf(socket) }, onLost);
+  }
+
+  /** Asks whether the peer can hear nothing any more; an input that has ended does not tell. */
+  get peerGone(): boolean {
+    const fd = this.#outputFd();
+    return this.#outputClosed || fd === undefined || peerIsGone(fd);
   }
 
   /** The next payload, or undefined when the peer closed between frames; see {@link FrameInbox.next}. */

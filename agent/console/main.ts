@@ -18,8 +18,12 @@ export async function runConsole(): Promise<never> {
   process.on("uncaughtException", (error) => log.error("uncaught exception", { error: String(error.stack) }));
   process.on("unhandledRejection", (reason) => log.error("unhandled rejection", { error: String(reason) }));
   const session = new Session(placeHere());
-  const channel = new Channel({ input: process.stdin, output: process.stdout }, () => session.interrupt());
+  const streams = { input: process.stdin, output: process.stdout, outputFd: () => 1 };
+  const channel = new Channel(streams, () => session.interrupt());
+  // A paused input and the thread that watches a command's output do not keep the process alive.
+  const alive = setInterval(() => {}, 3_600_000);
   const end = await serveConsole({ channel, session, log });
+  clearInterval(alive);
   // What is queued is written before the stream calls back; exiting right away would lose it.
   await new Promise<void>((resolve) => process.stdout.write("", () => resolve()));
   // Not by running out of work: an input that is still open would keep the process.

@@ -20,6 +20,9 @@ import type { Session } from "./session.ts";
 /** The protocol's version, which is not the build's. */
 const version = "1";
 
+/** how often a peer that sends nothing more is looked after while a command runs for it, in milliseconds */
+const peerWatchMs = 250;
+
 /** How a channel ended: said so, closed between frames, or broken (the reason is logged). */
 export type ChannelEnd = "quit" | "closed" | "broken";
 
@@ -38,7 +41,7 @@ export async function serveConsole({ channel, session, log, onSpoke }: ServerOpt
     for (;;) {
       const payload = await channel.next();
       if (payload === undefined) {
-        await answering;
+        await lastAnswer(answering);
         return "closed";
       }
       onSpoke?.();
@@ -65,6 +68,14 @@ export async function serveConsole({ channel, session, log, onSpoke }: ServerOpt
     return "broken";
   } finally {
     await session.end();
+  }
+
+  /** Waits for the answer that is still owed, as long as there is anybody to hear it. */
+  async function lastAnswer(answer: Promise<void>): Promise<void> {
+    const watch = setInterval(() => {
+      if (channel.peerGone) session.interrupt();
+    }, peerWatchMs);
+    await answer.finally(() => clearInterval(watch));
   }
 
   async function notified(method: "start" | "stop"): Promise<void> {

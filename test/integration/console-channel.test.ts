@@ -1,0 +1,301 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Binary, BSON, Long } from "bson";
+import { maxPayload } from "#protocol/console/limits.ts";
+import { socketPeer, stdioServer } from "#test/console/servers.ts";
+import { type LocalAgent, startLocalAgent } from "#test/shell/agent.ts";
+
+let agent: LocalAgent;
+beforeAll(async () => {
+  agent = await startLocalAgent();
+});
+afterAll(async () => {
+  await agent?.stop();
+});
+
+/** Another connection is served as if nothing had happened. */
+async function agentStillServes(): Promise<void> {
+  using other = await socketPeer(agent.directory);
+  expect(await other.peer.call("exec", { cmd: ["echo", "hi"] })).toMatchObject({
+    result: { stdout: Buffer.from("hi\n") },
+  });
+}
+
+const header = (length: number) => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(length);
+  return bytes;
+};
+
+describe("a request that is refused", () => {
+  test("is answered under its own id, and the channel goes on", async () => {
+    using connection = await socketPeer(agent.directory);
+    const { peer } = connection;
+    const cases: [object, number][] = [
+      [{ jsonrpc: "1.0", id: 7, method: "version" }, -32600],
+      [{ id: 7, method: "version" }, -32600],
+      [{ jsonrpc: "2.0", id: 7, method: "quit" }, -32600],
+      [{ jsonrpc: "2.0", id: 7 }, -32600],
+      [{ jsonrpc: "2.0", id: 7, method: "commit" }, -32601],
+      [{ jsonrpc: "2.0", id: 7, method: "exec", params: { cmd: "ls" } }, -32602],
+      [{ jsonrpc: "2.0", id: 7, method: "exec", params: { cmd: [] } }, -32602],
+      [{ jsonrpc: "2.0", id: 7, method: "init", params: { mounts: ["/srv:/x"] } }, -32602],
+      [{ jsonrpc: "2.0", id: 7, method: "init", params: { ports: ["0:80"] } }, -32602],
+    ];
+    for (const [document, code] of cases) {
+      peer.send(document as Record<string, unknown>);
+      expect(await peer.receive()).toMatchObject({ jsonrpc: "2.0", id: 7, error: { code } });
+    }
+    expect(await peer.call("version")).toMatchObject({ method: "version", result: { version: "1" } });
+  });
+
+  test("without a usable id is ignored, and so is a response", async () => {
+    using connection = await socketPeer(agent.directory);
+    const { peer } = connection;
+    peer.send({ jsonrpc: "2.0", method: "exec", params: { cmd: ["false"] } });
+    peer.send({ jsonrpc: "2.0", id: "text", method: "version" });
+    peer.send({ jsonrpc: "2.0", id: 3.5, method: "version" });
+    peer.send({ jsonrpc: "2.0", id: 1, method: "version", result: { version: "9" } });
+    peer.send({ jsonrpc: "2.0", id: 1, error: { code: 1, message: "no" } });
+    expect(await peer.call("version")).toMatchObject({ id: 0, result: { version: "1" } });
+  });
+
+  test("keeps a large id exactly", async () => {
+    using connection = await socketPeer(agent.directory);
+    const id = Long.MAX_VALUE;
+    connection.peer.send({ jsonrpc: "2.0", id, method: "version" });
+    const answer = await connection.peer.receive();
+    expect(id.equals(answer?.id as Long)).toBe(true);
+  });
+});
+
+describe("bytes that are not the protocol", () => {
+  const cases: [string, Uint8Array][] = [
+    ["a length beyond the limit", header(maxPayload + 1)],
+    ["a length of zero", header(0)],
+    ["a payload that is not BSON", Buffer.concat([header(5), Buffer.from("hello")])],
+    ["an HTTP request", Buffer.from("GET / HTTP/1.1\r\n\r\n")],
+  ];
+  for (const [name, bytes] of cases) {
+    test(`end that channel and no other: ${name}`, async () => {
+      using connection = await socketPeer(agent.directory);
+      connection.peer.sendBytes(bytes);
+      expect(await connection.peer.receive()).toBeUndefined();
+      await agentStillServes();
+    });
+
+    test(`end the server on standard input with a status of failure: ${name}`, async () => {
+      await using server = stdioServer();
+      server.peer.sendBytes(bytes);
+      expect(await server.peer.receive()).toBeUndefined();
+      expect(await server.ended).toBe(126);
+      expect(server.log()).toContain("the channel is broken");
+    });
+  }
+
+  test("inside a frame that never ends are a truncation, not an ending", async () => {
+    await using server = stdioServer();
+    server.peer.sendBytes(Buffer.concat([header(100), Buffer.from("abc")]));
+    server.peer.end();
+    expect(await server.ended).toBe(126);
+    expect(server.log()).toContain("unexpected EOF");
+  });
+});
+
+describe("the end of a session", () => {
+  test("is said by quit, to which nothing answers", async () => {
+    await using server = stdioServer();
+    await server.peer.call("init", {});
+    server.peer.notify("quit");
+    expect(await server.peer.receive()).toBeUndefined();
+    expect(await server.ended).toBe(0);
+    expect(server.log()).toBe("");
+  });
+
+  test("is the end of the input too", async () => {
+    await using server = stdioServer();
+    await server.peer.call("version");
+    server.peer.end();
+    expect(await server.ended).toBe(0);
+  });
+
+  test("lets a running command be answered first, by quit and by the end of the input alike", async () => {
+    for (const ending of ["quit", "eof"] as const) {
+      await using server = stdioServer();
+      server.peer.send({
+        jsonrpc: "2.0",
+        id: 0,
+        method: "exec",
+        params: { cmd: ["sh", "-c", "sleep 0.5; echo late"] },
+      });
+      if (ending === "quit") server.peer.notify("quit");
+      else server.peer.end();
+      expect(await server.peer.receive()).toMatchObject({ id: 0, result: { code: 0, stdout: Buffer.from("late\n") } });
+      expect(await server.ended).toBe(0);
+    }
+  });
+
+  test("of a connection that half closes brings the answer that is owed", async () => {
+    using connection = await socketPeer(agent.directory);
+    connection.peer.send({
+      jsonrpc: "2.0",
+      id: 0,
+      method: "exec",
+      params: { cmd: ["sh", "-c", "sleep 0.3; echo owed"] },
+    });
+    connection.peer.end();
+    expect(await connection.peer.receive()).toMatchObject({ result: { stdout: Buffer.from("owed\n") } });
+    expect(await connection.peer.receive()).toBeUndefined();
+  });
+
+  test("of a connection that is lost kills the command that nobody will hear of", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "vmapp-console-"));
+    try {
+      const connection = await socketPeer(agent.directory);
+      const line = `echo $$ > ${directory}/pid; sleep 41.5; :`;
+      connection.peer.send({ jsonrpc: "2.0", id: 0, method: "exec", params: { cmd: ["sh", "-c", line] } });
+      const pid = await writtenPid(join(directory, "pid"));
+      connection.socket.destroy();
+      let gone = false;
+      for (let round = 0; round < 100 && !gone; round++) {
+        await Bun.sleep(20);
+        const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+        gone = stat === "" || stat.includes(") Z ");
+      }
+      expect(gone).toBe(true);
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+    await agentStillServes();
+  });
+});
+
+describe("a stop", () => {
+  test("does not wait for a running command: it is killed, and answered with how it ended", async () => {
+    await using server = stdioServer();
+    server.peer.send({
+      jsonrpc: "2.0",
+      id: 0,
+      method: "exec",
+      params: { cmd: ["sh", "-c", "echo begun; sleep 60; echo never"] },
+    });
+    await Bun.sleep(300);
+    server.peer.notify("stop");
+    expect(await server.peer.receive()).toMatchObject({ id: 0, result: { code: 137, stdout: Buffer.from("begun\n") } });
+    server.peer.send({ jsonrpc: "2.0", id: 1, method: "exec", params: { cmd: ["echo", "again"] } });
+    expect(await server.peer.receive()).toMatchObject({ id: 1, result: { code: 0 } });
+  });
+
+  test("and a start may come at any time and answer nothing", async () => {
+    using connection = await socketPeer(agent.directory);
+    const { peer } = connection;
+    for (const method of ["stop", "start", "start", "stop", "stop"]) peer.notify(method);
+    expect(await peer.call("version")).toMatchObject({ result: { version: "1" } });
+  });
+});
+
+describe("a session", () => {
+  test("pairs every request with one response, in order, also when they are sent ahead", async () => {
+    using connection = await socketPeer(agent.directory);
+    for (let id = 0; id < 50; id++) {
+      connection.peer.send({ jsonrpc: "2.0", id, method: "exec", params: { cmd: ["echo", String(id)] } });
+    }
+    for (let id = 0; id < 50; id++) {
+      expect(await connection.peer.receive()).toMatchObject({
+        id,
+        method: "exec",
+        result: { stdout: Buffer.from(`${id}\n`) },
+      });
+    }
+  });
+
+  test("needs no init", async () => {
+    using connection = await socketPeer(agent.directory);
+    expect(await connection.peer.call("exec", { cmd: ["true"] })).toMatchObject({ result: { code: 0 } });
+  });
+
+  test("is replaced by a second init, and kept by one that is refused", async () => {
+    using connection = await socketPeer(agent.directory);
+    const { peer } = connection;
+    await peer.call("init", { mounts: ["file:///usr:/usr"] });
+    await peer.call("exec", { cmd: ["cd", "bin"] });
+    expect(await peer.call("init", { mounts: ["s3://x/y:/z"] })).toMatchObject({ error: { code: -32008 } });
+    expect(await peer.call("exec", { cmd: ["pwd"] })).toMatchObject({ result: { stdout: Buffer.from("/usr/bin\n") } });
+    expect(await peer.call("init", { mounts: ["file:///etc:/etc:ro"] })).toMatchObject({ result: { cwd: "/etc" } });
+    expect(await peer.call("exec", { cmd: ["pwd"] })).toMatchObject({ result: { stdout: Buffer.from("/etc\n") } });
+  });
+
+  test("is its connection's own: others stand elsewhere and do not wait for it", async () => {
+    using first = await socketPeer(agent.directory);
+    using second = await socketPeer(agent.directory);
+    await first.peer.call("exec", { cmd: ["cd", "/usr"] });
+    first.peer.send({ jsonrpc: "2.0", id: 9, method: "exec", params: { cmd: ["sleep", "1"] } });
+    const start = Date.now();
+    expect(await second.peer.call("exec", { cmd: ["pwd"] })).not.toMatchObject({
+      result: { stdout: Buffer.from("/usr\n") },
+    });
+    expect(Date.now() - start).toBeLessThan(900);
+    expect(await first.peer.receive()).toMatchObject({ id: 9, result: { code: 0 } });
+  });
+
+  test("has no images to build, list or remove", async () => {
+    using connection = await socketPeer(agent.directory);
+    const { peer } = connection;
+    expect(await peer.call("list_images", {})).toMatchObject({ result: { images: [] } });
+    const recipe = { v: 1, base: "scratch", steps: [] };
+    expect(await peer.call("build_image", { recipe })).toMatchObject({ error: { code: -32011 } });
+    expect(await peer.call("remove_image", { image: { type: "ref", ref: "a:b" } })).toMatchObject({
+      error: { code: -32602 },
+    });
+  });
+
+  test("takes and gives frames of nearly 64 MiB without growing for good", async () => {
+    await using server = stdioServer();
+    const data = Buffer.alloc(maxPayload - 4096, 5);
+    const directory = mkdtempSync(join(tmpdir(), "vmapp-console-"));
+    try {
+      const path = join(directory, "large");
+      for (let round = 0; round < 3; round++) {
+        const document = { jsonrpc: "2.0", id: Long.fromNumber(round), method: "write", params: { path } };
+        const frame = documentWith(document, data);
+        server.peer.sendBytes(Buffer.concat([header(frame.length), frame]));
+        expect(await server.peer.receive()).toMatchObject({ id: round, result: { size: data.length } });
+      }
+      const status = await Bun.file(`/proc/${server.pid}/status`).text();
+      const peak = Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]);
+      expect(peak).toBeLessThan(600 * 1024);
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  });
+});
+
+async function writtenPid(path: string): Promise<string> {
+  for (;;) {
+    const text = await readFile(path, "utf8").catch(() => "");
+    if (text.endsWith("\n")) return text.trim();
+    await Bun.sleep(10);
+  }
+}
+
+/** A write request with `data` in it; the library's own buffer is too small for such a document. */
+function documentWith(document: object, data: Buffer): Buffer {
+  const empty = Buffer.from(
+    BSON.serialize({ ...document, params: { ...(document as { params: object }).params, data: new Binary() } }),
+  );
+  const marker = Buffer.from("\x05data\0\0\0\0\0\0");
+  const position = empty.indexOf(marker);
+  const grown = Buffer.concat([
+    empty.subarray(0, position + marker.length),
+    data,
+    empty.subarray(position + marker.length),
+  ]);
+  grown.writeInt32LE(data.length, position + 6);
+  grown.writeInt32LE(grown.length, 0);
+  const params = grown.indexOf("\x03params\0") + 8;
+  grown.writeInt32LE(grown.readInt32LE(params) + data.length, params);
+  return grown;
+}
