@@ -77,6 +77,20 @@ describe("an owner that is killed", () => {
   );
 });
 
+describe("a start that is given up", () => {
+  test("by SIGINT while the guest boots, leaves nothing running, and ends with the signal's status", async () => {
+    useOwnStateRoot();
+    const owner = spawnCli(["run", "--name", "given-up", ...startTimeout]);
+    const reader = owner.stderr.getReader();
+    expect(Buffer.from((await reader.read()).value ?? []).toString()).toContain("waiting for the guest of given-up");
+    const record = recordOf("given-up");
+    owner.kill("SIGINT");
+    expect(await owner.exited).toBe(130);
+    await expectHelpersGone(record);
+    expect(recordOf("given-up").state).toBe("stopped");
+  }, 60_000);
+});
+
 describe("a guest that does not come up", () => {
   test(
     "a panic is reported as one, with the end of the console, long before the deadline",
