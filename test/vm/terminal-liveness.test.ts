@@ -48,7 +48,7 @@ describe("a guest that reboots without a word", () => {
       ]);
       expect(message).toContain(closed);
       expect(code).toBe(255);
-      expect(onPty.text).toContain(closed);
+      expect(onPty.output.toString()).toContain(closed);
       expect(end.code).toBe(255);
       await untilRebooted(former);
     },
