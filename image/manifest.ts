@@ -36,7 +36,6 @@ const manifestSchema = z.strictObject({
 });
 
 export type ImageManifest = z.infer<typeof manifestSchema>;
-export type ImagePart = z.infer<typeof partSchema>;
 export type ImagePartName = (typeof partNames)[number];
 
 export interface Image {
