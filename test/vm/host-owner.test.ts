@@ -6,7 +6,7 @@ import { isProcessAlive, waitForProcessEnd } from "#host/vm/process-identity.ts"
 import { startVm } from "#host/vm/start.ts";
 import { readVmRecord, type VmRecord } from "#host/vm/state.ts";
 import { runCli, spawnCli } from "#test/host/cli.ts";
-import { bootTimeoutMs, useOwnStateRoot } from "./fixture.ts";
+import { bootTimeoutMs, startTestVm, useOwnStateRoot } from "./fixture.ts";
 
 const startTimeout = ["--timeout", "120"];
 const orphanLimitMs = 5_000;
@@ -149,6 +149,39 @@ describe("a guest that does not come up", () => {
     expect(run.stderr).toContain("/nonexistent");
     expect(run.stderr).toContain("make image");
   });
+});
+
+describe("a guest that crashes while it is used", () => {
+  test(
+    "ends the command with 255 and the panic on the console, not with a timeout",
+    async () => {
+      useOwnStateRoot();
+      const crash = "echo c > /proc/sysrq-trigger; sleep 60";
+      const run = await runCli(["run", "--name", "crashes", ...startTimeout, "--", "sh", "-c", crash]);
+      expect(run.code).toBe(255);
+      expect(run.stderr).toMatch(/the VM crashes ended before "sh" did: Kernel panic - not syncing/);
+      expect(run.stderr).toMatch(/\n {2}\| .*sysrq/);
+      const record = recordOf("crashes");
+      expect(record.state).toBe("crashed");
+      await expectHelpersGone(record);
+    },
+    bootTimeoutMs,
+  );
+
+  test(
+    "by halting stays as it is until it is stopped, and then QEMU is told to quit",
+    async () => {
+      const vm = await startTestVm({ name: "halts", memoryMib: 256, cpus: 1 });
+      await vm.guest.exec(["halt"]).catch(() => {});
+      while (!vm.consoleTail().some((line) => line.includes("System halted"))) await Bun.sleep(100);
+      expect((await runCli(["list"])).stdout).toMatch(/^halts +running/m);
+      const stopped = await runCli(["stop", "halts"]);
+      expect(stopped.code).toBe(0);
+      expect(stopped.stdout).toStartWith("halts: QEMU was told to quit");
+      expect(await vm.exited).toEqual({ state: "stopped", reason: "QEMU was told to quit" });
+    },
+    bootTimeoutMs,
+  );
 });
 
 describe("vmapp logs --follow", () => {
