@@ -1,0 +1,35 @@
+/**
+ * Builds the example apps for a guest into a directory: `bun examples/build.ts DIRECTORY [CC]`. The TypeScript app
+ * becomes one file, which the guest's own executable runs; the C app becomes a static program.
+ */
+import { execFileSync } from "node:child_process";
+import { copyFileSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+
+const here = new URL(".", import.meta.url).pathname;
+
+export function buildExamples(directory: string, compiler = "cc"): void {
+  for (const name of ["notes", "hasher"]) mkdirSync(join(directory, name), { recursive: true });
+  execFileSync(process.execPath, [
+    "build",
+    join(here, "notes/main.ts"),
+    "--target=bun",
+    "--minify",
+    `--outfile=${join(directory, "notes/app.js")}`,
+  ]);
+  copyFileSync(join(here, "notes/index.html"), join(directory, "notes/index.html"));
+  execFileSync(compiler, [
+    "-static",
+    "-O2",
+    "-s",
+    "-o",
+    join(directory, "hasher/hasher"),
+    join(here, "hasher/hasher.c"),
+  ]);
+}
+
+if (import.meta.main) {
+  const [directory, compiler] = process.argv.slice(2);
+  if (directory === undefined) throw new Error("usage: bun examples/build.ts DIRECTORY [CC]");
+  buildExamples(directory, compiler);
+}
