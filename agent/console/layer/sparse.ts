@@ -63,7 +63,10 @@ export class FileBody {
 
   /** The number of parts, then offset and length of each, a decimal number a line, padded to whole blocks. */
   #map(): Buffer {
-    const extents = this.extents ?? [];
+    const extents = [...(this.extents ?? [])];
+    const last = extents.at(-1);
+    // Readers take the end of the last part for the end of the file.
+    if (last === undefined || last.offset + last.length < this.size) extents.push({ offset: this.size, length: 0 });
     const numbers = [extents.length, ...extents.flatMap(({ offset, length }) => [offset, length])];
     const text = Buffer.from(`${numbers.join("\n")}\n`);
     return Buffer.concat([text], paddedToBlock(text.length));
