@@ -15,7 +15,9 @@ import { requestPower } from "./power.ts";
 import { ok, type Reply, type RequestBody } from "./reply.ts";
 import { RequestError } from "./request-error.ts";
 import { reseed } from "./reseed.ts";
+import type { SessionContext } from "./session.ts";
 import { guestStats } from "./stats.ts";
+import type { Updater } from "./update/update.ts";
 
 /** What the handlers work with; one for the whole service. */
 export interface Facilities {
@@ -25,11 +27,18 @@ export interface Facilities {
   readonly clipboard: Clipboard;
   /** whether PID 1 is ours: only then may the machine be powered off, its clock set and its generator reseeded */
   readonly ownsMachine: boolean;
+  /** undefined where nobody would start what it receives */
+  readonly updater: Updater | undefined;
 }
 
 /** From a checked request to its handler. */
-export function dispatch(facilities: Facilities, request: Request, body: RequestBody): Promise<Reply> | Reply {
-  const { log, paths, clipboard } = facilities;
+export function dispatch(
+  facilities: Facilities,
+  request: Request,
+  body: RequestBody,
+  context: SessionContext,
+): Promise<Reply> | Reply {
+  const { log, paths, clipboard, updater } = facilities;
   return match(request)
     .returnType<Promise<Reply> | Reply>()
     .with({ t: "ping" }, () => ({ fields: { t: "pong" } }))
@@ -62,8 +71,10 @@ export function dispatch(facilities: Facilities, request: Request, body: Request
       requireOwnMachine(facilities, t);
       return { ...ok, after: () => requestPower(action) };
     })
-    .with({ t: "update" }, () => {
-      throw new RequestError("unavailable", "update failed: this guest takes no updates");
+    .with({ t: "update" }, (update) => {
+      if (updater === undefined)
+        throw new RequestError("unavailable", "update failed", { reason: "PID 1 of this guest is not vmapp-init" });
+      return updater.update(update, context.binHash, body);
     })
     .exhaustive();
 }

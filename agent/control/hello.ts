@@ -12,7 +12,8 @@ export interface HelloFacts {
   readonly build: string;
   readonly ownHash: OwnHash;
   readonly caps: () => readonly string[];
-  readonly maxUpdateBytes: number;
+  /** undefined where no update can be taken */
+  readonly maxUpdateBytes: number | undefined;
   readonly maxPutBytes: number;
 }
 
@@ -48,6 +49,8 @@ export async function helloFields(facts: HelloFacts, binHash: string | undefined
     max_update: facts.maxUpdateBytes,
     max_put: facts.maxPutBytes,
     max_frame: maxFrameBytes,
-    ...(binHash !== undefined && hash !== undefined && hash !== binHash ? { need_update: true } : {}),
+    ...(facts.maxUpdateBytes !== undefined && binHash !== undefined && hash !== undefined && hash !== binHash
+      ? { need_update: true }
+      : {}),
   };
 }

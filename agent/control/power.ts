@@ -17,3 +17,8 @@ export function underVmappInit(): boolean {
 export function requestPower(action: PowerAction): void {
   process.kill(1, signals[action]);
 }
+
+/** Has PID 1 look for a program on offer; see protocol/update-markers.ts. */
+export function tellInit(): void {
+  process.kill(1, "SIGHUP");
+}

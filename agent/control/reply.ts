@@ -9,6 +9,8 @@ export interface Reply {
   readonly close?: () => Promise<void>;
   /** what the request asked for and the answer must precede; called only when the reply has left */
   readonly after?: () => void;
+  /** the connection ends behind this reply */
+  readonly last?: true;
 }
 
 /** The raw block that came with a request. */

@@ -3,12 +3,16 @@ import type { ErrorCode } from "#protocol/control/error-code.ts";
 /** A request that is refused. The session answers it as `err` and goes on. */
 export class RequestError extends Error {
   override readonly name = "RequestError";
+  /** more than the message may say, where v1 fixes that word by word */
+  readonly reason: string | undefined;
+
   constructor(
     readonly code: ErrorCode,
     message: string,
-    options?: { cause?: unknown },
+    { reason, ...options }: { reason?: string; cause?: unknown } = {},
   ) {
     super(message, options);
+    this.reason = reason;
   }
 }
 

@@ -1,4 +1,5 @@
 import { maxClipboardImageBytes } from "#protocol/control/limits.ts";
+import { updateDirectory } from "#protocol/update-markers.ts";
 import type { Log } from "#sys/log.ts";
 import type { Service } from "../service.ts";
 import { Clipboard } from "./clipboard.ts";
@@ -6,8 +7,10 @@ import { dispatch, type Facilities } from "./dispatch.ts";
 import { GuestPaths } from "./files/guest-paths.ts";
 import { type HelloFacts, helloFields } from "./hello.ts";
 import { OwnHash } from "./own-hash.ts";
-import { underVmappInit } from "./power.ts";
-import { startSession } from "./session.ts";
+import { tellInit, underVmappInit } from "./power.ts";
+import { type RunningSession, startSession } from "./session.ts";
+import { ProgramStore } from "./update/program-store.ts";
+import { Updater } from "./update/update.ts";
 
 const gib = 1024 ** 3;
 
@@ -32,6 +35,13 @@ export interface ControlOptions {
   maxPutBytes?: number;
   /** the only folder that files may be touched in; the whole guest when absent */
   root?: string;
+  /** where updates are taken and who is told of one; PID 1, where that is ours, when absent */
+  updates?: { readonly directory: string; readonly announce: () => void };
+}
+
+export interface ControlService extends Service {
+  /** Ends every session once the request under way is answered: another agent is to take over. */
+  drain(): void;
 }
 
 /** The control daemon on port 1337: `vphoned` protocol v1 with the profile and extensions of docs/control.md. */
@@ -42,25 +52,51 @@ export function createControlService({
   executable,
   maxPutBytes = 4 * gib,
   root = "/",
-}: ControlOptions): Service {
+  updates,
+}: ControlOptions): ControlService {
   const ownHash = new OwnHash(executable);
   setTimeout(() => void ownHash.start(), hashDelayMs).unref();
   const ownsMachine = underVmappInit();
   const own = [...everywhere, ...(ownsMachine ? ["power", "clock", "reseed"] : [])];
-  const facilities: Facilities = { log, build, paths: new GuestPaths(root), clipboard: new Clipboard(), ownsMachine };
-  const facts: HelloFacts = { build, ownHash, caps: () => [...own, ...caps()], maxPutBytes, maxUpdateBytes };
+  const updateHost = updates ?? (ownsMachine ? { directory: updateDirectory, announce: tellInit } : undefined);
+  const updater =
+    updateHost === undefined
+      ? undefined
+      : new Updater({ store: new ProgramStore(updateHost.directory), announce: updateHost.announce, ownHash, log });
+  const facilities: Facilities = {
+    log,
+    build,
+    paths: new GuestPaths(root),
+    clipboard: new Clipboard(),
+    ownsMachine,
+    updater,
+  };
+  const facts: HelloFacts = {
+    build,
+    ownHash,
+    caps: () => [...own, ...caps()],
+    maxPutBytes,
+    maxUpdateBytes: updater === undefined ? undefined : maxUpdateBytes,
+  };
   const rawLimits = { update: maxUpdateBytes, filePut: maxPutBytes, clipboardImage: maxClipboardImageBytes };
+  const sessions = new Set<RunningSession>();
   return {
     name: "control",
     caps: own,
     serve(peer) {
-      startSession({
+      const session = startSession({
         peer,
         log,
         rawLimits,
         hello: (binHash) => helloFields(facts, binHash),
-        handle: async (request, body) => dispatch(facilities, request, body),
+        greeted: () => void updater?.greeted(),
+        handle: async (request, body, context) => dispatch(facilities, request, body, context),
       });
+      sessions.add(session);
+      void session.ended.then(() => sessions.delete(session));
+    },
+    drain() {
+      for (const session of sessions) session.stop();
     },
   };
 }

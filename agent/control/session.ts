@@ -27,12 +27,22 @@ export interface SessionOptions {
   readonly log: Log;
   readonly rawLimits: RawLimits;
   readonly hello: (binHash: string | undefined) => Promise<ReplyFields>;
+  /** the hello was answered */
+  readonly greeted: () => void;
   readonly handle: (request: Request, body: RequestBody, context: SessionContext) => Promise<Reply>;
 }
 
-export function startSession(options: SessionOptions): void {
+/** Serves a connection from its first byte to its end. */
+export function startSession(options: SessionOptions): RunningSession {
   const session = new Session(options);
-  void session.run();
+  return { ended: session.run(), stop: () => session.stop() };
+}
+
+export interface RunningSession {
+  /** resolves, never rejects, when nothing more is served */
+  readonly ended: Promise<void>;
+  /** Ends the session once the request under way is answered. */
+  stop(): void;
 }
 
 type Verdict = "go on" | "close";
@@ -41,6 +51,8 @@ class Session {
   readonly #socket: Socket;
   readonly #reader: ControlReader;
   readonly #writer: ReplyWriter;
+  #busy = false;
+  #stopping = false;
 
   constructor(readonly options: SessionOptions) {
     const { socket } = options.peer;
@@ -82,21 +94,31 @@ class Session {
       case "accepted":
         this.options.peer.spoke();
         await this.#writer.frame(await this.options.hello(outcome.binHash));
+        this.options.greeted();
         return { binHash: outcome.binHash };
     }
   }
 
+  stop(): void {
+    this.#stopping = true;
+    if (!this.#busy) this.#reader.end();
+  }
+
   async #serve(context: SessionContext): Promise<void> {
-    for (;;) {
+    while (!this.#stopping) {
       const message = await this.#reader.frame();
       if (message === undefined) return;
-      if ((await this.#exchange(message, context)) === "close") return;
+      this.#busy = true;
+      const verdict = await this.#exchange(message, context);
+      this.#busy = false;
+      if (verdict === "close") return;
     }
   }
 
   async #exchange(message: WireMessage, context: SessionContext): Promise<Verdict> {
     const echo = message.id === undefined ? {} : { id: message.id };
-    const refuse = (code: string, msg: string): Promise<void> => this.#writer.frame({ t: "err", ...echo, msg, code });
+    const refuse = (code: string, msg: string, reason?: string): Promise<void> =>
+      this.#writer.frame({ t: "err", ...echo, msg, code, reason });
     const plan = planRaw(message, this.options.rawLimits);
     if (plan.kind === "inadmissible") {
       await refuse(plan.code, `${String(message.t)}: bad size: expected an integer from 0 to ${plan.limit}`);
@@ -113,7 +135,7 @@ class Session {
       reply = await this.options.handle(parsed.request, { size: plan.bytes, next: () => this.#reader.raw() }, context);
     } catch (error) {
       if (!(error instanceof RequestError)) throw error;
-      await refuse(error.code, error.message);
+      await refuse(error.code, error.message, error.reason);
       return "go on";
     }
     return this.#answer(reply, echo);
@@ -134,7 +156,7 @@ class Session {
       await this.#writer.flushed();
       reply.after();
     }
-    return "go on";
+    return reply.last === true ? "close" : "go on";
   }
 
   /** Ends our direction, and lets the peer read what it was sent before the connection goes. */

@@ -47,6 +47,8 @@ export const replyEnvelope = z.object({
   msg: z.optional(z.string()),
   /** *extension*: see {@link errorCodes} */
   code: z.optional(z.string()),
+  /** *extension*: what an `msg` that v1 fixes leaves unsaid */
+  reason: z.optional(z.string()),
 });
 
 export const versionReply = z.object({ hash: z.string() });

@@ -29,6 +29,8 @@ export class Daemon implements AsyncDisposable {
     /** an empty directory for the test's files; removed at the end */
     readonly root: string,
     readonly logLines: LogLine[],
+    /** one entry for each time that PID 1 would have been told of a program */
+    readonly offers: string[],
     server: Server,
   ) {
     this.#server = server;
@@ -47,9 +49,11 @@ export class Daemon implements AsyncDisposable {
       (message, fields) =>
         logLines.push({ level, message, fields });
     const log: Log = { info: record("info"), warn: record("warn"), error: record("error") };
-    const service = createControlService({ log, caps: () => [], executable: "/etc/hostname", ...options });
+    const offers: string[] = [];
+    const updates = { directory: join(directory, "update"), announce: () => offers.push("offer") };
+    const service = createControlService({ log, caps: () => [], executable: "/etc/hostname", updates, ...options });
     const server = await listen({ service, target: { kind: "unix", directory }, log });
-    return new Daemon(directory, root, logLines, server);
+    return new Daemon(directory, root, logLines, offers, server);
   }
 
   get target(): Address {
@@ -58,6 +62,11 @@ export class Daemon implements AsyncDisposable {
 
   get socketPath(): string {
     return join(this.directory, unixSocketName(ports.control));
+  }
+
+  /** where programs that were uploaded are kept */
+  get updateDirectory(): string {
+    return join(this.directory, "update");
   }
 
   /** connections that the daemon holds */

@@ -214,8 +214,9 @@ export class ControlConnection {
       if (!this.#usable()) throw new ControlError("closed", `${pending.what}: given up in mid-transfer`);
       return;
     }
-    const { t, msg, code } = envelope.data;
-    if (t === "err") pending.fail(new ControlError(errorCodeOf(code), `${pending.what}: ${msg ?? "unknown error"}`));
+    const { t, msg = "unknown error", code, reason } = envelope.data;
+    const text = reason === undefined ? msg : `${msg}: ${reason}`;
+    if (t === "err") pending.fail(new ControlError(errorCodeOf(code), `${pending.what}: ${text}`));
     else pending.succeed(message);
   }
 
