@@ -8,6 +8,7 @@ import { lsCommand } from "./commands/ls.ts";
 import { mkdirCommand } from "./commands/mkdir.ts";
 import { mvCommand } from "./commands/mv.ts";
 import { ownVmCommand } from "./commands/own-vm.ts";
+import { proxyCommand } from "./commands/proxy.ts";
 import { rmCommand } from "./commands/rm.ts";
 import { runCliCommand } from "./commands/run.ts";
 import { shellCommand } from "./commands/shell.ts";
@@ -39,6 +40,7 @@ Start here:
     runCliCommand(),
     listCommand(),
     shellCommand(),
+    proxyCommand(),
     execCommand(),
     cpCommand(),
     lsCommand(),
