@@ -59,7 +59,7 @@ export class SshPeer {
         `AuthorizedKeysFile ${join(this.#directory, "authorized")}`,
         `PidFile ${join(this.#directory, "pid")}`,
         "StrictModes no",
-        "UsePAM no",
+        "UsePAM yes",
         "PasswordAuthentication no",
         "KbdInteractiveAuthentication no",
         `AllowUsers ${this.#user}`,
