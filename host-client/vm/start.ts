@@ -11,6 +11,7 @@ import { quoteConsole } from "./console-log.ts";
 import { VmError } from "./error.ts";
 import { locateImage } from "./locate-image.ts";
 import { Machine, type MachineEnd } from "./machine.ts";
+import { atProcessExit } from "./process-exit.ts";
 import { hostBootId, identifyProcess } from "./process-identity.ts";
 import type { Disk } from "./qemu-args.ts";
 import { prepareSessionDisk, type SessionDiskOptions } from "./session-disk.ts";
@@ -128,7 +129,10 @@ interface StartedMachine {
 async function bringUp({ machine, record, directory, startedAt, options }: StartedMachine): Promise<Vm> {
   const { name } = record;
   const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
+  // Its owner's end is the VM's end, which the owner can still put down if it is not killed.
+  const forget = atProcessExit(() => recordEnd(directory, record, { state: "stopped", reason: "its owner ended" }));
   const exited = machine.ended.then((end) => {
+    forget();
     recordEnd(directory, record, end);
     return end;
   });

@@ -6,7 +6,7 @@ import type { Address } from "../transport/target.ts";
 /** A connect that is lost while the guest's driver starts must not use up the whole wait. */
 const attemptTimeoutMs = 3_000;
 const firstPauseMs = 50;
-const longestPauseMs = 300;
+const longestPauseMs = 150;
 
 export interface GuestAnswer {
   hello: HelloReply;

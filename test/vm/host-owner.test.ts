@@ -77,6 +77,33 @@ describe("an owner that is killed", () => {
   );
 });
 
+describe("an owner that ends without stopping its VM", () => {
+  test(
+    "takes QEMU with it, and puts the end on record or removes the VM's directory",
+    async () => {
+      const root = join(useOwnStateRoot(), "vmapp");
+      const start = join(import.meta.dirname, "../../host-client/vm/start.ts");
+      for (const remove of [false, true]) {
+        const script = `
+          const { startVm } = await import(${JSON.stringify(start)});
+          const vm = await startVm({ name: "left", remove: ${remove}, memoryMib: 256, cpus: 1, timeoutMs: 120_000 });
+          process.stdout.write(await Bun.file(vm.directory + "/vm.json").text(), () => process.exit());`;
+        const owner = Bun.spawn([process.execPath, "-e", script], {
+          stdout: "pipe",
+          stderr: "inherit",
+          env: process.env,
+        });
+        const record = JSON.parse(await new Response(owner.stdout).text());
+        expect(await owner.exited).toBe(0);
+        await expectHelpersGone(record);
+        if (remove) expect(existsSync(join(root, "left"))).toBe(false);
+        else expect(recordOf("left")).toMatchObject({ state: "stopped", ended: "its owner ended" });
+      }
+    },
+    2 * bootTimeoutMs,
+  );
+});
+
 describe("a start that is given up", () => {
   test("by SIGINT while the guest boots, leaves nothing running, and ends with the signal's status", async () => {
     useOwnStateRoot();
