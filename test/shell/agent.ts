@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 const maxLogCharacters = 256 * 1024;
 
-export interface LocalAgent {
+export interface LocalAgent extends AsyncDisposable {
   /** `unix:DIR` */
   readonly target: string;
   readonly directory: string;
@@ -51,5 +51,12 @@ export async function startLocalAgent({ waitForReady = true } = {}): Promise<Loc
       output = (output + new TextDecoder().decode(read.value)).slice(-maxLogCharacters);
   };
   void collect();
-  return { target: `unix:${directory}`, directory, pid: child.pid, log: () => output, stop };
+  return {
+    target: `unix:${directory}`,
+    directory,
+    pid: child.pid,
+    log: () => output,
+    stop,
+    [Symbol.asyncDispose]: stop,
+  };
 }
