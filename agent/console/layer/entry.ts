@@ -47,8 +47,9 @@ export function readEntry(header: LayerHeader): LayerEntry {
   if (pax[paxKeys.literal] === undefined && base.startsWith(whiteoutPrefix)) {
     const directory = path.slice(0, -1);
     if (base === opaqueName) return { kind: "opaque", path: directory };
-    const name = Buffer.from(base.slice(whiteoutPrefix.length), "latin1");
-    return { kind: "whiteout", path: [...directory, ...layerPath(name)] };
+    const name = layerPath(Buffer.from(base.slice(whiteoutPrefix.length), "latin1"));
+    if (name.length === 0) throw new Error("a whiteout of nothing");
+    return { kind: "whiteout", path: [...directory, ...name] };
   }
   const attributes = readAttributes(header, pax);
   const linkBytes = () => pathBytes(pax[paxKeys.linkPath], header.linkname ?? "");
