@@ -4,6 +4,7 @@ import { type BootConfig, decodeBootConfig } from "#protocol/boot-config.ts";
 import { createLog, type Log, setLogLevel } from "#sys/log.ts";
 import { deliverCtrlAltDelAsSignal, type PowerAction } from "#sys/power.ts";
 import { peekExitedChild, reap } from "#sys/process.ts";
+import { findAppCore, prepareAppPlaces } from "./app-core.ts";
 import { boot } from "./boot.ts";
 import { serviceEnvironment } from "./environment.ts";
 import { Power } from "./power.ts";
@@ -40,7 +41,7 @@ export function runPid1({
     return;
   }
 
-  const ownsMachine = guard(log, "take Ctrl-Alt-Del", deliverCtrlAltDelAsSignal) ?? true;
+  const ownsMachine = guard(log, "take Ctrl-Alt-Del", deliverCtrlAltDelAsSignal) ?? false;
   const supervisor = new Supervisor({ log });
   const power = new Power({ log, supervisor, ownsMachine });
   for (const [signal, action] of Object.entries(powerSignals)) process.on(signal, () => power.request(action, signal));
@@ -60,7 +61,18 @@ export function runPid1({
   guard(log, "boot", () => boot({ config, log }));
 
   const env = serviceEnvironment({ VMAPP_LOG_LEVEL: logLevel });
-  for (const service of declaredServices({ self, agentArguments, env })) supervisor.start(service);
+  const appCore = guard(log, "run the app", () => {
+    const found = findAppCore({
+      configured: config.app,
+      env,
+      onQuit: () => power.request("power-off", "the app has quit"),
+    });
+    if (found !== undefined) prepareAppPlaces(found);
+    return found;
+  });
+  for (const service of declaredServices({ self, agentArguments, appSocket: appCore?.socket, env }))
+    supervisor.start(service);
+  if (appCore !== undefined) supervisor.start(appCore.service);
   log.info("services started", Object.fromEntries(supervisor.running().map(({ name, pid }) => [name, pid])));
 }
 

@@ -76,7 +76,7 @@ export class Power {
         return this.#releaseFilesystems();
       case "ask-kernel":
         this.#log.info("down", { action: step.action });
-        return rebootMachine(step.action);
+        return this.#askKernel(step.action);
     }
   }
 
@@ -108,8 +108,10 @@ export class Power {
 
   async #awaitEnd(who: ProcessGroup, limitMs: number): Promise<void> {
     const deadline = performance.now() + limitMs;
+    // What has been killed is waited for in any case: while it goes, filesystems are busy.
+    const hurried = () => this.#phase === "hurried" && who !== "everything";
     let left = this.#members(who);
-    while (left.length > 0 && performance.now() < deadline && this.#phase !== "hurried") {
+    while (left.length > 0 && performance.now() < deadline && !hurried()) {
       await Bun.sleep(pollMs);
       left = this.#members(who);
     }
@@ -132,6 +134,16 @@ export class Power {
     if (problem === undefined || step.do !== "unmount") return this.#report(`${step.do} ${target}`, problem);
     const next = await this.#calls.run({ do: step.otherwise, target }, filesystemLimitMs);
     this.#report(`unmount or ${step.otherwise} ${target}`, next === undefined ? undefined : `${problem}; ${next}`);
+  }
+
+  /** The end of a container's first process ends the container, also where it may not say how. */
+  #askKernel(action: PowerAction): void {
+    try {
+      rebootMachine(action);
+    } catch (error) {
+      if (this.#ownsMachine) throw error;
+      process.exit(0);
+    }
   }
 
   #report(what: string, problem: string | undefined): void {

@@ -1,4 +1,5 @@
 /** What PID 1 keeps running. */
+import type { Credentials } from "#sys/credentials.ts";
 import type { RestartPolicy } from "./supervision.ts";
 
 export interface ServiceSpec {
@@ -11,16 +12,25 @@ export interface ServiceSpec {
   readonly output: "console" | "prefixed";
   /** sessions run through it, so that it outlives them when the machine goes down */
   readonly carriesSessions: boolean;
+  /** working directory; `/` when absent */
+  readonly cwd?: string;
+  /** whom it runs as; root when absent */
+  readonly credentials?: Credentials | undefined;
+  /** hears how each run ended: the exit code, or null after a signal */
+  readonly onEnd?: (code: number | null) => void;
 }
 
 export function declaredServices({
   self,
   agentArguments,
+  appSocket,
   env,
 }: {
   /** how this executable is started, before its sub-command */
   self: readonly [string, ...string[]];
   agentArguments: readonly string[];
+  /** where the app's core listens, unless it is the usual place */
+  appSocket?: string | undefined;
   env: Readonly<Record<string, string>>;
 }): ServiceSpec[] {
   return [
@@ -31,6 +41,14 @@ export function declaredServices({
       restart: "always",
       output: "console",
       carriesSessions: true,
+    },
+    {
+      name: "bridge",
+      argv: [...self, "bridge", ...agentArguments, ...(appSocket === undefined ? [] : ["--socket", appSocket])],
+      env,
+      restart: "always",
+      output: "console",
+      carriesSessions: false,
     },
   ];
 }

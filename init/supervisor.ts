@@ -3,6 +3,7 @@
  * {@link Supervisor.owns} tells the reaper to leave them alone.
  */
 import { writeSync } from "node:fs";
+import { withCredentials } from "#sys/credentials.ts";
 import type { Log } from "#sys/log.ts";
 import { prefixLines } from "./service-output.ts";
 import type { ServiceSpec } from "./services.ts";
@@ -88,15 +89,17 @@ export class Supervisor {
   #spawn(service: Supervised): void {
     const { spec } = service;
     try {
-      const child = Bun.spawn([...spec.argv], {
-        env: { ...spec.env },
-        cwd: "/",
-        stdin: "ignore",
-        stdout: spec.output === "console" ? "inherit" : "pipe",
-        stderr: spec.output === "console" ? "inherit" : "pipe",
-        detached: true,
-        onExit: (_, code, signal) => this.#ended(service, code, signal),
-      });
+      const child = withCredentials(spec.credentials, () =>
+        Bun.spawn([...spec.argv], {
+          env: { ...spec.env },
+          cwd: spec.cwd ?? "/",
+          stdin: "ignore",
+          stdout: spec.output === "console" ? "inherit" : "pipe",
+          stderr: spec.output === "console" ? "inherit" : "pipe",
+          detached: true,
+          onExit: (_, code, signal) => this.#ended(service, code, signal),
+        }),
+      );
       service.pid = child.pid;
       for (const output of [child.stdout, child.stderr]) {
         if (output instanceof ReadableStream) this.#passOn(spec.name, output);
@@ -127,7 +130,9 @@ export class Supervisor {
         ...(pid === undefined ? {} : { pid }),
         ...(signal === null ? { code: code ?? "unknown" } : { signal }),
       });
+    const wasStopped = service.state.phase === "stopped";
     this.#handle(service, { type: "ended", failed });
+    if (!wasStopped) service.spec.onEnd?.(code);
   }
 }
 

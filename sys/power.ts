@@ -20,12 +20,12 @@ export function rebootMachine(action: PowerAction): void {
 
 /**
  * Has the kernel send Ctrl-Alt-Del to PID 1 as SIGINT instead of rebooting at once. Returns false where this process is
- * not the machine's first (the kernel answers EINVAL inside a PID namespace). Errors: SysError (EPERM).
+ * not the machine's first: inside a PID namespace the kernel answers EINVAL, or EPERM without CAP_SYS_BOOT.
  */
 export function deliverCtrlAltDelAsSignal(): boolean {
   if (libc.reboot(RB_DISABLE_CAD) === 0) return true;
   const number = errno();
-  if (number === Errno.EINVAL) return false;
+  if (number === Errno.EINVAL || number === Errno.EPERM) return false;
   throw new SysError("reboot", number, "Ctrl-Alt-Del");
 }
 

@@ -35,12 +35,25 @@ async function until(what: string, condition: () => boolean | Promise<boolean>):
   }
 }
 
-async function startContained(): Promise<Contained> {
+async function startContained({ wrapper = [] }: { wrapper?: readonly string[] } = {}): Promise<Contained> {
   const directory = mkdtempSync(join(tmpdir(), "vmapp-init-"));
   const sockets = join(directory, "sockets");
   const log = join(directory, "console.log");
   const child = Bun.spawn(
-    ["unshare", ...namespaces, "sh", "-c", script, "sh", process.execPath, main, "init", "--listen", `unix:${sockets}`],
+    [
+      "unshare",
+      ...namespaces,
+      "sh",
+      "-c",
+      script,
+      "sh",
+      ...wrapper,
+      process.execPath,
+      main,
+      "init",
+      "--listen",
+      `unix:${sockets}`,
+    ],
     { stdin: "ignore", stdout: Bun.file(log), stderr: Bun.file(log) },
   );
   cleanups.push(async () => {
@@ -136,6 +149,13 @@ describe("PID 1", () => {
     expect(await exited).toBe(130);
     await ran;
     expect(console()).toContain("warn asked again: processes get no more time");
+    expect(console()).toContain("info down action=power-off");
+  });
+
+  test("ends where it may not ask the kernel, as in a container without the right to", async () => {
+    const { exited, console, signal } = await startContained({ wrapper: ["setpriv", "--bounding-set=-sys_boot"] });
+    await signal("USR2").catch(() => {});
+    expect(await exited).toBe(0);
     expect(console()).toContain("info down action=power-off");
   });
 
