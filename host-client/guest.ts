@@ -4,7 +4,7 @@ import type { ShellStart } from "#protocol/shell/start.ts";
 import type { AppOptions, AppSession } from "./clients/bridge/session.ts";
 import { ControlError } from "./clients/control/error.ts";
 import { probeHello } from "./clients/control/one-shot.ts";
-import { requireCaps, wantedCaps } from "./clients/shell/capabilities.ts";
+import { requireCaps } from "./clients/shell/capabilities.ts";
 import { ShellError } from "./clients/shell/error.ts";
 import { watchLiveness } from "./clients/shell/liveness.ts";
 import { openShell, type ShellSession } from "./clients/shell/session.ts";
@@ -106,10 +106,7 @@ export class Guest {
    * {@link ShellError} when the guest's agent does not have them.
    */
   async shell(start: ShellStart = {}, limits: Pick<DialOptions, "timeoutMs" | "signal"> = {}): Promise<ShellSession> {
-    const wanted = wantedCaps(start);
-    if (wanted.length > 0) {
-      requireCaps({ wanted, offered: (await this.hello(limits)).caps, guest: this.name });
-    }
+    await requireCaps({ start, guest: this.name, askCaps: async () => (await this.hello(limits)).caps });
     const connection = await this.dial(ports.shell, limits);
     const session = openShell({ connection, start });
     watchLiveness({ session, bytesReceived: () => connection.socket.bytesRead, target: this.target });

@@ -4,29 +4,30 @@ import { ShellError } from "./error.ts";
 type ExtensionKey = keyof typeof shellCaps;
 const extensionKeys = Object.keys(shellCaps) as ExtensionKey[];
 
-/** The capabilities that a start asks of the agent; none for one that keeps to the contract's own keys. */
-export function wantedCaps(start: ShellStart): string[] {
-  return extensionKeys.filter((key) => start[key] !== undefined).map((key) => shellCaps[key]);
-}
-
 /**
- * Throws {@link ShellError} `refused` when the agent lacks one of them: it would ignore the key, and run the command as
- * another user, elsewhere, or without its variables.
+ * Throws {@link ShellError} `refused` when a start has extension keys that the agent does not offer: it would ignore them, and
+ * run the command as another user, elsewhere, or without its variables. The guest is asked only when there are such keys.
  */
-export function requireCaps({
-  wanted,
-  offered,
+export async function requireCaps({
+  start,
   guest,
+  askCaps,
 }: {
-  wanted: readonly string[];
-  offered: readonly string[];
+  start: ShellStart;
   /** name of the guest, for the error */
   guest: string;
-}): void {
+  /** the capabilities in the hello of the guest's control service */
+  askCaps: () => Promise<readonly string[]>;
+}): Promise<void> {
+  const wanted = extensionKeys.filter((key) => start[key] !== undefined).map((key) => shellCaps[key]);
+  if (wanted.length === 0) return;
+  let offered: readonly string[];
+  try {
+    offered = await askCaps();
+  } catch (cause) {
+    const message = `cannot ask ${guest} whether it offers ${wanted.join(", ")}: ${(cause as Error).message}`;
+    throw new ShellError("refused", message, { cause });
+  }
   const lacking = wanted.filter((cap) => !offered.includes(cap));
-  if (lacking.length === 0) return;
-  throw new ShellError(
-    "refused",
-    `the agent of ${guest} does not offer ${lacking.join(", ")}; its image is older than this vmapp, or another agent's`,
-  );
+  if (lacking.length > 0) throw new ShellError("refused", `the agent of ${guest} does not offer ${lacking.join(", ")}`);
 }
