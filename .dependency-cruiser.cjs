@@ -7,7 +7,7 @@ const allowed = {
   sys: [],
   sdk: ["protocol"],
   agent: ["protocol", "sys"],
-  init: ["protocol", "sys", "agent/main\\.ts", "agent/console/(main|restore)\\.ts"],
+  init: ["protocol", "sys", "agent/main\\.ts", "agent/shell/account\\.ts", "agent/console/(main|restore)\\.ts"],
   image: ["protocol"],
   "host-client": ["protocol", "sys/vsock\\.ts", "image"],
 };

@@ -3,6 +3,7 @@
  * that is missing or bad takes its default, so that a guest always comes up; what was bad is told, not thrown.
  */
 import * as z from "zod/mini";
+import { appManifestSchema } from "./app-manifest.ts";
 
 const key = "vmapp.config=";
 
@@ -22,6 +23,8 @@ const fields = {
     .check(z.maxLength(64, "longer than 64 bytes"), z.regex(hostnamePattern, "not a host name")),
   /** the least important lines that PID 1 and the agent print; default `info` */
   logLevel: z.enum(["info", "warn", "error"], "expected info, warn or error"),
+  /** the app to run, instead of the one that the image names */
+  app: appManifestSchema,
 };
 
 type Fields = typeof fields;
@@ -75,9 +78,14 @@ function checkSettings(settings: object): DecodedBootConfig {
     }
     const result = fields[name].safeParse(value);
     if (result.success) config[name] = result.data;
-    else problems.push(`${name}: ${result.error.issues.map((issue) => issue.message).join(", ")}`);
+    else problems.push(`${name}: ${result.error.issues.map(describeIssue).join(", ")}`);
   }
   return { config: config as BootConfig, problems };
+}
+
+/** With the path inside the setting, where it has parts. */
+function describeIssue({ path, message }: { path: readonly PropertyKey[]; message: string }): string {
+  return path.length === 0 ? message : `${path.map(String).join(".")}: ${message}`;
 }
 
 function isKey(name: string): name is BootConfigKey {
