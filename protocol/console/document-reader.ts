@@ -35,9 +35,11 @@ export class DocumentError extends Error {
 }
 
 const minDocumentBytes = 5;
+const shortNameBytes = 32;
 
-/** bytes of a value whose length does not depend on its content */
-const fixedLengths: ReadonlyMap<number, number> = new Map([
+/** bytes of a value by its type, where its length does not depend on its content; -1 elsewhere */
+const fixedLengths = new Int8Array(256).fill(-1);
+for (const [type, length] of [
   [0x01, 8],
   [0x06, 0],
   [0x07, 12],
@@ -50,7 +52,9 @@ const fixedLengths: ReadonlyMap<number, number> = new Map([
   [0x13, 16],
   [0x7f, 0],
   [0xff, 0],
-]);
+] as const) {
+  fixedLengths[type] = length;
+}
 
 /** One member of a document: its type and the bytes of its value. */
 export interface Element {
@@ -103,11 +107,17 @@ export class DocumentReader {
     return this.#type;
   }
 
-  /** name of the current element; bytes that are not ASCII come out as other characters, which no known name has */
+  /** bytes of the current element's name */
+  get nameLength(): number {
+    return this.#nameEnd - this.#nameStart;
+  }
+
+  /** name of the current element, its first 64 bytes as one character each: known names are shorter, and ASCII */
   get name(): string {
-    // A name that no message of ours has need not be decoded whole.
     const end = Math.min(this.#nameEnd, this.#nameStart + 64);
-    return String.fromCharCode(...this.#bytes.subarray(this.#nameStart, end));
+    let name = "";
+    for (let index = this.#nameStart; index < end; index++) name += String.fromCharCode(this.#bytes[index] as number);
+    return name;
   }
 
   /** the current element; its value is a view of the document */
@@ -125,8 +135,8 @@ export class DocumentReader {
   }
 
   #valueLength(): number {
-    const fixed = fixedLengths.get(this.#type);
-    if (fixed !== undefined) return fixed;
+    const fixed = fixedLengths[this.#type] as number;
+    if (fixed >= 0) return fixed;
     switch (this.#type) {
       case 0x02: // string
       case 0x0d: // code
@@ -166,9 +176,13 @@ export class DocumentReader {
   }
 
   #endOfCString(start: number): number {
-    const end = this.#bytes.indexOf(0, start);
+    const bytes = this.#bytes;
+    let end = start;
+    // Names are short: a call of the runtime's search would cost more than it saves.
+    while (end < bytes.length && bytes[end] !== 0 && end - start < shortNameBytes) end++;
+    if (bytes[end] !== 0) end = bytes.indexOf(0, end);
     // The final byte closes the document; a name that ends there has no value.
-    if (end < 0 || end >= this.#bytes.length - 1) throw new DocumentError("a name without an end");
+    if (end < 0 || end >= bytes.length - 1) throw new DocumentError("a name without an end");
     return end;
   }
 
@@ -180,8 +194,11 @@ export class DocumentReader {
 /** The members of a document that are asked for; of a name that occurs twice the last counts. */
 export function readMembers(document: Uint8Array, names: ReadonlySet<string>): Map<string, Element> {
   const members = new Map<string, Element>();
+  let longest = 0;
+  for (const name of names) longest = Math.max(longest, name.length);
   const reader = new DocumentReader(document);
   while (reader.next()) {
+    if (reader.nameLength > longest || reader.nameLength === 0) continue;
     const { name } = reader;
     if (names.has(name)) members.set(name, reader.element);
   }
