@@ -8,6 +8,8 @@ export interface CommandLineParts {
   readonly kernelParameters: readonly string[];
   /** whether stage 0 insists on a session disk; without it, stage 0 takes memory when it sees no such disk */
   readonly sessionDisk?: boolean;
+  /** whether stage 0 puts the layer on a snapshot disk into the session */
+  readonly snapshotDisk?: boolean;
   /** further words, e.g. the settings of this boot */
   readonly extra?: readonly string[];
 }
@@ -16,6 +18,7 @@ export interface CommandLineParts {
 export function kernelCommandLine(parts: CommandLineParts): string {
   const words = [...parts.kernelParameters];
   if (parts.sessionDisk === true) words.push("vmapp.session=disk");
+  if (parts.snapshotDisk === true) words.push("vmapp.snapshot=disk");
   words.push(...(parts.extra ?? []));
   for (const word of words)
     if (!/^[\x21-\x7e]+$/.test(word)) throw new Error(`"${word}" cannot be a word of the kernel command line`);

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { kernelCommandLine } from "#image/command-line.ts";
@@ -41,6 +42,11 @@ export interface StartVmOptions {
   accel?: "auto" | Accelerator;
   /** disk that keeps the guest's changes; without it they live in its memory */
   sessionDisk?: SessionDiskOptions;
+  /**
+   * what a console's `snapshot` answered: the session starts with these changes. A session disk takes them once and is
+   * then as its session left it
+   */
+  snapshot?: Uint8Array;
   /** `user`: QEMU's user-mode network; `none` is the default */
   network?: "none" | "user";
   /** settings of this boot, see `#protocol/boot-config.ts`; the host name is the VM's name unless given */
@@ -102,7 +108,7 @@ export async function startVm(options: StartVmOptions = {}): Promise<Vm> {
         kernel: image.paths.kernel,
         initramfs: image.paths.initramfs,
         commandLine,
-        disks: await listDisks(image, options.sessionDisk, directory),
+        disks: await listDisks(image, options, directory),
         network: options.network ?? "none",
       },
       onStarted: (facts) => {
@@ -199,6 +205,7 @@ function buildCommandLine(image: Image, options: StartVmOptions, name: string): 
     return kernelCommandLine({
       kernelParameters: image.manifest.kernelParameters,
       sessionDisk: options.sessionDisk !== undefined,
+      snapshotDisk: options.snapshot !== undefined,
       extra: [...(options.kernelArguments ?? []), encodeBootConfig({ hostname: name, ...options.config })],
     });
   } catch (cause) {
@@ -208,7 +215,7 @@ function buildCommandLine(image: Image, options: StartVmOptions, name: string): 
 
 async function listDisks(
   image: Image,
-  sessionDisk: SessionDiskOptions | undefined,
+  { sessionDisk, snapshot }: StartVmOptions,
   directory: string,
 ): Promise<readonly Disk[]> {
   const disks: Disk[] = [
@@ -218,6 +225,11 @@ async function listDisks(
   if (sessionDisk !== undefined) {
     const path = await prepareSessionDisk(sessionDisk, join(directory, stateFiles.sessionDisk));
     disks.push({ serial: "vmapp-session", path, readOnly: false });
+  }
+  if (snapshot !== undefined) {
+    const path = join(directory, stateFiles.snapshot);
+    await writeFile(path, snapshot, { mode: 0o600 });
+    disks.push({ serial: "vmapp-snapshot", path, readOnly: true });
   }
   return disks;
 }

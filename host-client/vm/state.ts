@@ -47,6 +47,8 @@ export const stateFiles = {
   /** QMP for the owner, which listens to events on it for as long as the VM lives */
   ownerQmp: "owner.sock",
   sessionDisk: "session.img",
+  /** the layer that the session starts from */
+  snapshot: "snapshot.tar",
 } as const;
 
 export function writeVmRecord(directory: string, record: VmRecord): void {
