@@ -51,14 +51,14 @@ describe.each([false, true])("tty %p", (tty) => {
   test("hazard 5: slow peers cost the others under 100 ms and the agent under 32 MB", async () => {
     const before = residentBytes(agent.pid);
     let grown = 0;
-    const { idleP99Ms, loadedP99Ms } = await slowPeersDoNotStopOthers(place(), 150, () => {
+    const { idle, loaded } = await slowPeersDoNotStopOthers(place(), 150, () => {
       grown = residentBytes(agent.pid) - before;
     });
     console.log(
-      `hazard 5 (tty ${tty}): p99 of true ${idleP99Ms.toFixed(1)} ms idle, ${loadedP99Ms.toFixed(1)} ms beside slow peers; ` +
+      `hazard 5 (tty ${tty}): p99 of true ${idle.p99Ms.toFixed(1)} ms idle, ${loaded.p99Ms.toFixed(1)} ms beside slow peers; ` +
         `the agent grew by ${(grown / 2 ** 20).toFixed(1)} MiB`,
     );
-    expect(loadedP99Ms).toBeLessThan(idleP99Ms + 100);
+    expect(loaded.p99Ms).toBeLessThan(idle.p99Ms + 100);
     expect(grown).toBeLessThan(32e6);
   });
 

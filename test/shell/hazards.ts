@@ -45,7 +45,7 @@ async function trueMs(guest: Guest): Promise<number> {
   return performance.now() - started;
 }
 
-export function percentile(values: readonly number[], share: number): number {
+function percentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
@@ -167,9 +167,14 @@ export async function largeOutputArrives(place: Place, bytes: number, answersWit
   expect(hash.digest("hex")).toBe(expected.digest("hex"));
 }
 
+export interface TrueTimes {
+  readonly medianMs: number;
+  readonly p99Ms: number;
+}
+
 export interface SlowPeersResult {
-  readonly idleP99Ms: number;
-  readonly loadedP99Ms: number;
+  readonly idle: TrueTimes;
+  readonly loaded: TrueTimes;
 }
 
 /**
@@ -182,12 +187,12 @@ export async function slowPeersDoNotStopOthers(
   measure: () => void,
 ): Promise<SlowPeersResult> {
   const { guest } = place;
-  const times = async () => {
+  const times = async (): Promise<TrueTimes> => {
     const all: number[] = [];
     for (let round = 0; round < rounds; round += 1) all.push(await trueMs(guest));
-    return percentile(all, 0.99);
+    return { medianMs: percentile(all, 0.5), p99Ms: percentile(all, 0.99) };
   };
-  const idleP99Ms = await times();
+  const idle = await times();
   const flooding = await shellScript(place, "exec cat /dev/zero");
   const deaf = await shellScript(place, "exec sleep 600");
   deaf.stdin.on("error", () => {});
@@ -195,9 +200,9 @@ export async function slowPeersDoNotStopOthers(
     await Promise.all([flooding.started, deaf.started]);
     for (let index = 0; index < 128; index += 1) deaf.stdin.write(Buffer.alloc(65_536, 0x61));
     await Bun.sleep(300);
-    const loadedP99Ms = await times();
+    const loaded = await times();
     measure();
-    return { idleP99Ms, loadedP99Ms };
+    return { idle, loaded };
   } finally {
     flooding.disconnect();
     deaf.disconnect();
