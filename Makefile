@@ -2,7 +2,7 @@
 #
 #   make setup   install the Debian packages and npm modules that are missing, and dist/tools
 #   make build   dist/vmapp (the CLI), dist/lib/index.js (the library for Node), dist/tools
-#   make image   dist/image/x64 (kernel, initramfs, runtime, base image, manifest)
+#   make image   dist/image/x64 (kernel, initramfs, runtime, base image, manifest), and dist/image/demo-x64 with apps
 #   make run     start a VM and end at its prompt
 #   make test    all tests        make check   types, lint, import rules, unused code
 #   make bench   measurements beside peers        make fuzz   fuzzers at full length
@@ -22,6 +22,7 @@ BUN := $(BIN)/bun
 CACHE := .cache
 WORK := $(CACHE)/image/$(ARCH)
 IMAGE := dist/image/$(ARCH)
+DEMO := dist/image/demo-$(ARCH)
 STEP := $(BUN) image/build.ts
 
 sources = $(shell find $(1) -name '*.ts' 2>/dev/null)
@@ -49,7 +50,7 @@ $(NPM): package-lock.json | setup-system
 
 # --- the image ---------------------------------------------------------------------------------------------------
 
-image: $(IMAGE)/manifest.json
+image: $(IMAGE)/manifest.json $(DEMO)/manifest.json
 
 # The package index and the packages are fetched once; `make clean` forgets them.
 $(PACKAGES): image/packages.ts image/debian.ts image/arch.ts | $(NPM)
@@ -79,6 +80,11 @@ $(IMAGE)/runtime.squashfs: $(WORK)/vmapp-init $(WORK)/pty.node $(PACKAGES) image
 
 $(IMAGE)/manifest.json: $(addprefix $(IMAGE)/,kernel initramfs base.squashfs runtime.squashfs) image/manifest.ts
 	@$(STEP) manifest $(ARCH)
+
+# The image with the example apps in it.
+$(DEMO)/manifest.json: $(IMAGE)/manifest.json $(call sources,sdk protocol/bridge) $(wildcard examples/* examples/*/*) \
+		image/demo.ts
+	@$(STEP) demo $(ARCH)
 
 # --- the host ----------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,26 @@ import { match } from "ts-pattern";
 import { architectures, commonKernelParameters, guestArchitecture } from "#image/arch.ts";
 import { buildBase } from "#image/base.ts";
 import { runCommand } from "#image/command.ts";
+import { buildDemo } from "#image/demo.ts";
 import { buildInitramfs, buildKernel, resolveModules } from "#image/kernel.ts";
 import { type ImageManifest, manifestFileName, manifestFormat, parseManifest, sha256OfFile } from "#image/manifest.ts";
 import { preparePackages, prepareTool, readPackages, workDirectory } from "#image/packages.ts";
 import { progress } from "#image/progress.ts";
 import { buildInterpreter, buildPtyAddon, buildRuntime, compileInit, npmVersion } from "#image/runtime.ts";
 
-const steps = ["packages", "kernel", "initramfs", "base", "interpreter", "init", "pty", "runtime", "manifest", "tools"];
+const steps = [
+  "packages",
+  "kernel",
+  "initramfs",
+  "base",
+  "interpreter",
+  "init",
+  "pty",
+  "runtime",
+  "manifest",
+  "demo",
+  "tools",
+];
 
 const projectDirectory = resolve(import.meta.dir, "..");
 const cache = join(projectDirectory, ".cache");
@@ -50,6 +63,15 @@ try {
       await buildRuntime(architecture, { packages, init, ptyAddon }, join(work, "runtime"), files.runtime);
     })
     .with("manifest", writeManifest)
+    .with("demo", () =>
+      buildDemo({
+        architecture,
+        baseImage: image,
+        baseStaging: join(work, "base"),
+        staging: join(work, "demo"),
+        target: join(projectDirectory, "dist/image", `demo-${architecture}`),
+      }),
+    )
     .with("tools", installTools)
     .otherwise(() => {
       throw new Error(`unknown step "${step}"; known: ${steps.join(", ")}`);

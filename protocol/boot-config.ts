@@ -29,10 +29,13 @@ const fields = {
 
 type Fields = typeof fields;
 type BootConfigKey = keyof Fields;
-export type BootConfig = { readonly [Key in BootConfigKey]?: z.infer<Fields[Key]> };
+/** As the host gives it: parts that have defaults may be left out. */
+export type BootConfig = { readonly [Key in BootConfigKey]?: z.input<Fields[Key]> };
+/** As the guest takes it. */
+export type TakenBootConfig = { readonly [Key in BootConfigKey]?: z.output<Fields[Key]> };
 
 export interface DecodedBootConfig {
-  readonly config: BootConfig;
+  readonly config: TakenBootConfig;
   /** one sentence for each setting that was not taken, with its name */
   readonly problems: readonly string[];
 }
@@ -80,7 +83,7 @@ function checkSettings(settings: object): DecodedBootConfig {
     if (result.success) config[name] = result.data;
     else problems.push(`${name}: ${result.error.issues.map(describeIssue).join(", ")}`);
   }
-  return { config: config as BootConfig, problems };
+  return { config: config as TakenBootConfig, problems };
 }
 
 /** With the path inside the setting, where it has parts. */

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type BootConfig, decodeBootConfig, encodeBootConfig, maxBootConfigBytes } from "#protocol/boot-config.ts";
+import { decodeBootConfig, encodeBootConfig, maxBootConfigBytes } from "#protocol/boot-config.ts";
 
 const word = (value: unknown) => `vmapp.config=${Buffer.from(JSON.stringify(value)).toString("base64url")}`;
 
 describe("boot config", () => {
   test("comes back from a kernel command line as it was put there", () => {
-    const config: BootConfig = { hostname: "web-1.example", logLevel: "warn" };
+    const config = { hostname: "web-1.example", logLevel: "warn" } as const;
     const line = `console=ttyS0 quiet ${encodeBootConfig(config)} panic=-1\n`;
     expect(decodeBootConfig(line)).toEqual({ config, problems: [] });
   });
