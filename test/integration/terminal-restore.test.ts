@@ -55,7 +55,7 @@ async function expectSane(terminal: TestTerminal, status: number): Promise<void>
 
 const cat = `$vmapp shell $target -- sh -c 'echo ready; exec cat'`;
 
-describe("the user's terminal is as it was", () => {
+describe.concurrent("the user's terminal is as it was", () => {
   test("when the command exits", async () => {
     await using terminal = await hostShell();
     await startClient(terminal, "$vmapp shell $target -- sh -c 'echo ready; read x; exit 9'", /^ready$/m);

@@ -30,7 +30,7 @@ async function leave(terminal: TestTerminal): Promise<void> {
   expect(await terminal.exited).toEqual({ code: 7, signal: undefined });
 }
 
-describe("a session at a terminal", () => {
+describe.concurrent("a session at a terminal", () => {
   test("has the terminal's size for its very first command", async () => {
     await using terminal = await open({ argv: ["stty", "size"], cols: 101, rows: 37 });
     expect((await terminal.exited).code).toBe(0);
@@ -58,19 +58,13 @@ describe("a session at a terminal", () => {
   test("has ^C interrupt what runs, and ^Z and fg stop it and go on", async () => {
     await using terminal = await open();
     await terminal.until("guest>");
-    terminal.type("sleep 100; echo interrupted $?\r");
-    await terminal.until("sleep 100");
-    await Bun.sleep(100);
-    terminal.type("\x03");
-    await terminal.until(/\^C\s/);
     terminal.type("sleep 100\r");
-    await Bun.sleep(200);
-    terminal.type("\x1a");
-    await terminal.until("Stopped");
-    terminal.type("jobs -r; echo running: none; fg\r");
-    await terminal.until(/running: none\nsleep 100/);
-    terminal.type("\x03");
-    await Bun.sleep(100);
+    await terminal.press("\x03", /\^C\nguest>$/m);
+    terminal.type("clear; sleep 100\r");
+    await terminal.press("\x1a", "Stopped");
+    terminal.type("clear; jobs -s; fg\r");
+    await terminal.until(/Stopped +sleep 100\nsleep 100/);
+    await terminal.press("\x03", /\^C\nguest>$/m);
     await leave(terminal);
   });
 
@@ -190,7 +184,7 @@ describe("a session at a terminal", () => {
   });
 });
 
-describe("an escape at the start of a line", () => {
+describe.concurrent("an escape at the start of a line", () => {
   test("~. disconnects with 255, and the command is hung up", async () => {
     await using terminal = await open({ argv: ["sh", "-c", "trap 'echo hung up >&2; exit' HUP; echo pid $$; cat"] });
     await terminal.until(/pid \d+/);

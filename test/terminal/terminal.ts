@@ -66,6 +66,20 @@ export class TestTerminal implements AsyncDisposable {
     this.#tell({ write: Buffer.from(keys as string).toString("base64") });
   }
 
+  /** Presses a key, and again while it has no effect: a program that is still starting cannot be interrupted yet. */
+  async press(key: string, effect: string | RegExp): Promise<void> {
+    const deadline = performance.now() + untilMs;
+    for (;;) {
+      this.type(key);
+      try {
+        await this.until(effect, 1_000);
+        return;
+      } catch (error) {
+        if (performance.now() > deadline) throw error;
+      }
+    }
+  }
+
   resize(cols: number, rows: number): void {
     this.#screen.resize(cols, rows);
     this.#tell({ resize: [cols, rows] });
@@ -133,12 +147,17 @@ export class TestTerminal implements AsyncDisposable {
       rest = lines.pop() ?? "";
       for (const line of lines) this.#hear(JSON.parse(line) as DriverMessage);
     }
-    this.#exit({ code: -1, signal: undefined });
+    this.#ended({ code: -1, signal: undefined });
+  }
+
+  /** Behind everything that was written: the screen takes that in its own time. */
+  #ended(exit: TerminalExit): void {
+    this.#screen.write("", () => this.#exit(exit));
   }
 
   #hear(message: DriverMessage): void {
     if ("pid" in message) this.#started(message.pid);
-    else if ("exit" in message) this.#exit({ code: message.exit, signal: message.signal || undefined });
+    else if ("exit" in message) this.#ended({ code: message.exit, signal: message.signal || undefined });
     else {
       const bytes = Buffer.from(message.output, "base64");
       this.#output.push(bytes);
