@@ -6,6 +6,7 @@ const rotateAtBytes = 8 * 1024 * 1024;
 /** What is kept in memory to quote from. */
 const tailBytes = 16 * 1024;
 const panicMarker = "Kernel panic - not syncing";
+const maxPanicLineCharacters = 500;
 
 /** Removes terminal escape sequences and control characters; lines end with `\n`. */
 export function stripTerminalEscapes(text: string): string {
@@ -42,8 +43,9 @@ export class ConsoleLog {
   private fd: number;
   private fileBytes = 0;
   private recent: Buffer = Buffer.alloc(0);
-  private panicLine: string | undefined;
-  private readonly panicHandlers = new Set<(line: string) => void>();
+  /** from the marker of the first panic to what has come of its line so far */
+  private panicText: string | undefined;
+  private readonly panicHandlers = new Set<() => void>();
   private writeError: Error | undefined;
 
   constructor(
@@ -66,20 +68,21 @@ export class ConsoleLog {
   append(chunk: Buffer): void {
     this.writeToFile(chunk);
     this.recent = Buffer.concat([this.recent, chunk]).subarray(-tailBytes - chunk.length);
-    if (this.panicLine === undefined) this.watchForPanic(chunk.length);
+    if (this.panicText === undefined) this.watchForPanic(chunk.length);
+    else if (!isWholeLine(this.panicText)) this.panicText += chunk.toString("utf8");
     this.recent = this.recent.subarray(-tailBytes);
   }
 
-  /** Calls the handler with the line of the first panic; at once if that was seen already. Returns what undoes it. */
-  onPanic(handler: (line: string) => void): () => void {
+  /** Calls the handler at the first panic; at once if that was seen already. Returns what undoes it. */
+  onPanic(handler: () => void): () => void {
     this.panicHandlers.add(handler);
-    if (this.panicLine !== undefined) handler(this.panicLine);
+    if (this.panicText !== undefined) handler();
     return () => this.panicHandlers.delete(handler);
   }
 
-  /** the first panic's line, when the guest's kernel panicked */
+  /** the line of the first panic, as far as it has come, when the guest's kernel panicked */
   get panic(): string | undefined {
-    return this.panicLine;
+    return this.panicText === undefined ? undefined : stripTerminalEscapes(this.panicText).split("\n")[0]?.trim();
   }
 
   tail(lines = 20): string[] {
@@ -96,10 +99,8 @@ export class ConsoleLog {
     const start = Math.max(0, this.recent.length - newBytes - panicMarker.length);
     const at = this.recent.indexOf(panicMarker, start, "latin1");
     if (at < 0) return;
-    const end = this.recent.indexOf(0x0a, at);
-    const line = this.recent.subarray(at, end < 0 ? undefined : end).toString("utf8");
-    this.panicLine = stripTerminalEscapes(line).trim();
-    for (const handler of this.panicHandlers) handler(this.panicLine);
+    this.panicText = this.recent.subarray(at).toString("utf8");
+    for (const handler of this.panicHandlers) handler();
   }
 
   private writeToFile(chunk: Buffer): void {
@@ -120,4 +121,8 @@ export class ConsoleLog {
     this.fd = next;
     this.fileBytes = 0;
   }
+}
+
+function isWholeLine(text: string): boolean {
+  return text.includes("\n") || text.length > maxPanicLineCharacters;
 }

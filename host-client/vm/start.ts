@@ -144,8 +144,8 @@ async function bringUp({ machine, record, directory, startedAt, options }: Start
   });
   const giveUp = new AbortController();
   const signal = options.signal === undefined ? giveUp.signal : AbortSignal.any([options.signal, giveUp.signal]);
-  void exited.then((end) => giveUp.abort(end));
-  machine.console.onPanic((line) => giveUp.abort({ state: "crashed", reason: line } satisfies MachineEnd));
+  void exited.then(() => giveUp.abort());
+  machine.console.onPanic(() => giveUp.abort());
 
   options.onProgress?.(`waiting for the guest of ${name} (${record.accelerator}, at most ${timeoutMs / 1000} s)`);
   try {
@@ -155,10 +155,11 @@ async function bringUp({ machine, record, directory, startedAt, options }: Start
     writeVmRecord(directory, record);
     return new Vm(machine, record, directory, exited, hello, readyAfterMs);
   } catch (error) {
-    // Before the kill, which is an end of our own making.
-    const ended = giveUp.signal.aborted ? (giveUp.signal.reason as MachineEnd) : undefined;
-    if (ended === undefined) machine.kill("it did not come up");
-    await exited;
+    // The end counts only if it is not of our own making.
+    const endedByItself = giveUp.signal.aborted;
+    if (!endedByItself) machine.kill("it did not come up");
+    const end = await exited;
+    const ended = endedByItself ? end : undefined;
     throw explainFailure({ name, error, ended, tail: machine.console.tail() });
   }
 }
