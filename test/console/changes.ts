@@ -1,7 +1,15 @@
 /** A session's work of every kind that a snapshot has to carry, and a listing that shows all of it. Shell, for any guest. */
 
-/** Run as root in a session; needs a POSIX shell, coreutils or busybox. `/etc/hostname` and `/etc/init.d` are the base's. */
-export const makeChanges = `
+/** What of the base image the session works on; absolute paths. */
+export interface BaseNames {
+  readonly fileDeleted: string;
+  readonly fileRenamed: string;
+  readonly directoryDeleted: string;
+  readonly directoryReplaced: string;
+}
+
+/** Run as root in a session; needs a POSIX shell, coreutils or busybox. */
+export const makeChanges = (base: BaseNames) => `
 set -e
 mkdir -p /root/w; cd /root/w
 echo carried > kept; chmod 4755 kept; ln kept hard
@@ -16,14 +24,14 @@ ln -s "$(printf 'to\\376')" bad-link
 name=$(printf 'n%.0s' $(seq 200)); mkdir -p "$name/$name"; echo deep > "$name/$name/$name"
 head -c 300000 /dev/urandom > random; : > nothing
 sed -i 's/^root:/root:/' /etc/passwd; echo '# changed' >> /etc/passwd
-rm /etc/hostname
-mv /etc/issue /etc/issue.renamed
-rm -rf /etc/init.d; mkdir /etc/init.d; echo only > /etc/init.d/only
-rm -rf /etc/default
+rm ${base.fileDeleted}
+mv ${base.fileRenamed} ${base.fileRenamed}.renamed
+rm -r ${base.directoryDeleted}
+rm -r ${base.directoryReplaced}; mkdir ${base.directoryReplaced}; echo only > ${base.directoryReplaced}/only
 `;
 
 /** Prints what of the session's work can be told apart: one line a file, content as a checksum. */
-export const listChanges = `
+export const listChanges = (base: BaseNames) => `
 cd /
 list() {
   find "$@" | LC_ALL=C sort | while IFS= read -r path; do
@@ -37,11 +45,10 @@ list() {
   done
   true
 }
-list root/w etc/init.d etc/issue.renamed etc/passwd
-ls -A etc
+list root/w ${base.directoryReplaced} ${base.fileRenamed}.renamed etc/passwd
+ls -A etc ${base.fileRenamed.slice(0, base.fileRenamed.lastIndexOf("/"))}
 tail -n 1 etc/passwd
 dd if=root/w/sparse bs=1 skip=3000000000 count=7 2>/dev/null; du -k root/w/sparse | cut -f1
 [ root/w/kept -ef root/w/hard ] && echo one file
-[ -e etc/hostname ] || echo no hostname
-[ -e etc/default ] || echo no default
+for path in ${base.fileDeleted} ${base.fileRenamed} ${base.directoryDeleted}; do [ -e "$path" ] || echo gone; done
 `;
