@@ -1,11 +1,12 @@
 /** The agent: every service of the guest in one process. `vmapp-init agent [--listen vsock|unix:DIR]`. */
 import { writeFileSync } from "node:fs";
-import type { Server } from "node:net";
 import { ports } from "#protocol/ports.ts";
 import { createLog } from "#sys/log.ts";
 import { createConsoleService } from "./console/service.ts";
-import { createControlService } from "./control/service.ts";
+import { tellInit } from "./control/power.ts";
+import { createControlService, type UpdateHost } from "./control/service.ts";
 import { listen, parseListenTarget } from "./listener.ts";
+import { Listeners, untilPortIsFree } from "./listeners.ts";
 import type { Service } from "./service.ts";
 import { createShellService } from "./shell/service.ts";
 
@@ -24,10 +25,21 @@ export async function runAgent(args: readonly string[], { build }: { build: stri
 
   const shell = createShellService({ log });
   const others: Service[] = [shell, createConsoleService({ log })];
-  const control = createControlService({ log, build, caps: () => others.flatMap((service) => service.caps) });
+  const control = createControlService({
+    log,
+    build,
+    caps: () => others.flatMap((service) => service.caps),
+    updates: takeUpdateHost(),
+  });
+  const listeners = new Listeners();
+  process.on("SIGTERM", () => leave(listeners.close(shell)));
+  process.on("SIGHUP", () => {
+    log.info("another agent takes over; sessions go on here until they end");
+    control.drain();
+    void listeners.closeAll().then(() => process.exit(0));
+  });
   for (const service of [control, ...others]) {
-    const server = await listen({ service, target, log });
-    if (service === shell) process.on("SIGTERM", () => leave(server));
+    listeners.add(service, await untilPortIsFree(() => listen({ service, target, log })));
     log.info("listening", { service: service.name, port: ports[service.name] });
   }
   log.info("ready");
@@ -37,9 +49,17 @@ export async function runAgent(args: readonly string[], { build }: { build: stri
  * Ends the agent once its sessions have told their clients how their commands ended: when the machine goes down, PID 1
  * has ended the commands by the time that it asks the agent.
  */
-function leave(sessions: Server): void {
-  sessions.close(() => process.exit(0));
+function leave(sessionsOver: Promise<void>): void {
+  void sessionsOver.then(() => process.exit(0));
   setTimeout(() => process.exit(0), lastWordsMs);
+}
+
+/** PID 1 says where it looks for updates; it alone could start one. */
+function takeUpdateHost(): UpdateHost | undefined {
+  const directory = process.env.VMAPP_UPDATES;
+  // Not for the programs that sessions run.
+  delete process.env.VMAPP_UPDATES;
+  return directory === undefined || process.ppid !== 1 ? undefined : { directory, announce: tellInit };
 }
 
 function listenArgument(args: readonly string[]): string {

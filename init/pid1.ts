@@ -1,16 +1,19 @@
 /** PID 1: puts the parts together. It never reads a client's bytes, and no exception in here ends it. */
 import { readFileSync } from "node:fs";
-import { type BootConfig, decodeBootConfig } from "#protocol/boot-config.ts";
+import { decodeBootConfig, type TakenBootConfig } from "#protocol/boot-config.ts";
+import { updateDirectory } from "#protocol/update-markers.ts";
 import { createLog, type Log, setLogLevel } from "#sys/log.ts";
 import { deliverCtrlAltDelAsSignal, type PowerAction } from "#sys/power.ts";
 import { peekExitedChild, reap } from "#sys/process.ts";
+import { AgentUpdates } from "./agent-updates.ts";
 import { findAppCore, prepareAppPlaces } from "./app-core.ts";
 import { boot } from "./boot.ts";
 import { serviceEnvironment } from "./environment.ts";
 import { Power } from "./power.ts";
 import { ownChildren, reapOrphans } from "./reaping.ts";
-import { declaredServices } from "./services.ts";
+import { agentCommand, declaredServices } from "./services.ts";
 import { Supervisor } from "./supervisor.ts";
+import { UpdateFiles } from "./update-files.ts";
 import { buildId } from "./version.ts";
 
 /** SIGCHLDs that come at once are one: a look now and then finds what they left */
@@ -45,7 +48,8 @@ export function runPid1({
   const supervisor = new Supervisor({ log });
   const power = new Power({ log, supervisor, ownsMachine });
   for (const [signal, action] of Object.entries(powerSignals)) process.on(signal, () => power.request(action, signal));
-  process.on("SIGHUP", () => {});
+  let updates: AgentUpdates | undefined;
+  process.on("SIGHUP", () => guard(log, "begin an update", () => updates?.look()));
 
   const reapAll = () =>
     guard(log, "reap", () =>
@@ -70,13 +74,31 @@ export function runPid1({
     if (found !== undefined) prepareAppPlaces(found);
     return found;
   });
-  for (const service of declaredServices({ self, agentArguments, appSocket: appCore?.socket, env }))
+  updates = guard(
+    log,
+    "look for updates",
+    () => new AgentUpdates({ files: new UpdateFiles(updateDirectory), self, log }),
+  );
+  const agentArgv = (executable: readonly [string, ...string[]]) => agentCommand(executable, agentArguments);
+  const agent = {
+    argv: agentArgv(updates?.executable ?? self),
+    env: { ...env, VMAPP_UPDATES: updateDirectory },
+    takesOver: (ranMs: number) => guard(log, "fall back", () => updates?.ended(ranMs)) ?? false,
+  };
+  for (const service of declaredServices({ self, agent, agentArguments, appSocket: appCore?.socket, env }))
     supervisor.start(service);
   if (appCore !== undefined) supervisor.start(appCore.service);
+  const runner = {
+    handOver: (executable: readonly [string, ...string[]]) =>
+      supervisor.replace("agent", agentArgv(executable), "SIGHUP"),
+    replace: (executable: readonly [string, ...string[]]) =>
+      supervisor.replace("agent", agentArgv(executable), "SIGKILL"),
+  };
+  guard(log, "begin an update", () => updates?.started(runner));
   log.info("services started", Object.fromEntries(supervisor.running().map(({ name, pid }) => [name, pid])));
 }
 
-function readBootConfig(log: Log): BootConfig {
+function readBootConfig(log: Log): TakenBootConfig {
   const { config, problems } = decodeBootConfig(readFileSync("/proc/cmdline", "utf8"));
   for (const problem of problems) log.warn("bad boot config", { problem });
   return config;

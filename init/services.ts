@@ -18,16 +18,29 @@ export interface ServiceSpec {
   readonly credentials?: Credentials | undefined;
   /** hears how each run ended: the exit code, or null after a signal */
   readonly onEnd?: (code: number | null) => void;
+  /** Hears of an unwanted end after so many milliseconds; true when it has replaced the service, which then is not restarted. */
+  readonly takesOver?: (ranMs: number) => boolean;
+}
+
+/** How a program that is vmapp-init is started as the agent. */
+export function agentCommand(
+  executable: readonly [string, ...string[]],
+  agentArguments: readonly string[],
+): ServiceSpec["argv"] {
+  return [...executable, "agent", ...agentArguments];
 }
 
 export function declaredServices({
   self,
+  agent,
   agentArguments,
   appSocket,
   env,
 }: {
   /** how this executable is started, before its sub-command */
   self: readonly [string, ...string[]];
+  /** what of the agent an update decides */
+  agent: Pick<ServiceSpec, "argv" | "env" | "takesOver">;
   agentArguments: readonly string[];
   /** where the app's core listens, unless it is the usual place */
   appSocket?: string | undefined;
@@ -35,9 +48,8 @@ export function declaredServices({
 }): ServiceSpec[] {
   return [
     {
+      ...agent,
       name: "agent",
-      argv: [...self, "agent", ...agentArguments],
-      env,
       restart: "always",
       output: "console",
       carriesSessions: true,

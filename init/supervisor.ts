@@ -5,6 +5,7 @@
 import { writeSync } from "node:fs";
 import { withCredentials } from "#sys/credentials.ts";
 import type { Log } from "#sys/log.ts";
+import { sendSignal } from "#sys/process.ts";
 import { prefixLines } from "./service-output.ts";
 import type { ServiceSpec } from "./services.ts";
 import {
@@ -17,17 +18,24 @@ import {
   stopped,
 } from "./supervision.ts";
 
+const replacementSignals = { SIGHUP: 1, SIGKILL: 9 } as const;
+
 interface Supervised {
-  readonly spec: ServiceSpec;
+  spec: ServiceSpec;
   state: ServiceState;
   /** of the running process; undefined between runs */
   pid: number | undefined;
+  /** when the running process was started, on the monotonic clock */
+  startedMs: number;
   timer: NodeJS.Timeout | undefined;
 }
 
 export class Supervisor {
   readonly #log: Log;
   readonly #services: Supervised[] = [];
+  /** processes that another one has taken over from, and that only end what they had begun */
+  #down = false;
+  readonly #leaving = new Map<number, ServiceSpec>();
 
   constructor({ log }: { log: Log }) {
     this.#log = log;
@@ -35,13 +43,33 @@ export class Supervisor {
 
   /** Starts a service; one that cannot be started is treated as one that failed at once. */
   start(spec: ServiceSpec): void {
-    const service: Supervised = { spec, state: stopped, pid: undefined, timer: undefined };
+    const service: Supervised = { spec, state: stopped, pid: undefined, startedMs: 0, timer: undefined };
     this.#services.push(service);
     this.#handle(service, { type: "start" });
   }
 
+  /**
+   * Runs a service by another command line from now on, and at once. What runs gets the signal: SIGHUP asks it to finish
+   * what it has begun, and it is not started again when it ends.
+   */
+  replace(name: string, argv: ServiceSpec["argv"], signal: "SIGHUP" | "SIGKILL"): void {
+    const service = this.#services.find(({ spec }) => spec.name === name);
+    if (service === undefined || this.#down) return;
+    clearTimeout(service.timer);
+    if (service.pid !== undefined) {
+      this.#leaving.set(service.pid, service.spec);
+      sendSignal(service.pid, replacementSignals[signal]);
+      service.pid = undefined;
+    }
+    service.spec = { ...service.spec, argv };
+    service.state = stopped;
+    this.#handle(service, { type: "start" });
+    this.#log.info("service replaced", { service: name, pid: service.pid });
+  }
+
   /** Nothing is started any more; what runs goes on. */
   stop(): void {
+    this.#down = true;
     for (const service of this.#services) {
       clearTimeout(service.timer);
       this.#handle(service, { type: "stop" });
@@ -50,14 +78,18 @@ export class Supervisor {
 
   /** Whether this child is waited for here. */
   owns(pid: number): boolean {
-    return this.#services.some((service) => service.pid === pid);
+    return this.#leaving.has(pid) || this.#services.some((service) => service.pid === pid);
   }
 
   /** The running services, by name. */
   running(): { name: string; pid: number; carriesSessions: boolean }[] {
-    return this.#services.flatMap(({ spec, pid }) =>
-      pid === undefined ? [] : [{ name: spec.name, pid, carriesSessions: spec.carriesSessions }],
-    );
+    const current = this.#services.flatMap(({ spec, pid }) => (pid === undefined ? [] : [{ spec, pid }]));
+    const leaving = [...this.#leaving].map(([pid, spec]) => ({ spec, pid }));
+    return [...current, ...leaving].map(({ spec, pid }) => ({
+      name: spec.name,
+      pid,
+      carriesSessions: spec.carriesSessions,
+    }));
   }
 
   #handle(service: Supervised, event: ServiceEvent): void {
@@ -97,10 +129,11 @@ export class Supervisor {
           stdout: spec.output === "console" ? "inherit" : "pipe",
           stderr: spec.output === "console" ? "inherit" : "pipe",
           detached: true,
-          onExit: (_, code, signal) => this.#ended(service, code, signal),
+          onExit: (child, code, signal) => this.#ended(service, child.pid, code, signal),
         }),
       );
       service.pid = child.pid;
+      service.startedMs = performance.now();
       for (const output of [child.stdout, child.stderr]) {
         if (output instanceof ReadableStream) this.#passOn(spec.name, output);
       }
@@ -120,17 +153,22 @@ export class Supervisor {
     );
   }
 
-  #ended(service: Supervised, code: number | null, signal: number | string | null): void {
-    const pid = service.pid;
+  #ended(service: Supervised, pid: number, code: number | null, signal: number | string | null): void {
+    if (this.#leaving.delete(pid)) {
+      this.#log.info("replaced process ended", { service: service.spec.name, pid });
+      return;
+    }
     service.pid = undefined;
     const failed = code !== 0;
     if (service.state.phase === "running")
       this.#log.warn("service ended", {
         service: service.spec.name,
-        ...(pid === undefined ? {} : { pid }),
+        pid,
         ...(signal === null ? { code: code ?? "unknown" } : { signal }),
       });
     const wasStopped = service.state.phase === "stopped";
+    const ranMs = performance.now() - service.startedMs;
+    if (!wasStopped && service.spec.takesOver?.(ranMs) === true) return;
     this.#handle(service, { type: "ended", failed });
     if (!wasStopped) service.spec.onEnd?.(code);
   }

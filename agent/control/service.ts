@@ -1,5 +1,4 @@
 import { maxClipboardImageBytes } from "#protocol/control/limits.ts";
-import { updateDirectory } from "#protocol/update-markers.ts";
 import type { Log } from "#sys/log.ts";
 import type { Service } from "../service.ts";
 import { Clipboard } from "./clipboard.ts";
@@ -7,7 +6,7 @@ import { dispatch, type Facilities } from "./dispatch.ts";
 import { GuestPaths } from "./files/guest-paths.ts";
 import { type HelloFacts, helloFields } from "./hello.ts";
 import { OwnHash } from "./own-hash.ts";
-import { tellInit, underVmappInit } from "./power.ts";
+import { underVmappInit } from "./power.ts";
 import { type RunningSession, startSession } from "./session.ts";
 import { ProgramStore } from "./update/program-store.ts";
 import { Updater } from "./update/update.ts";
@@ -35,8 +34,16 @@ export interface ControlOptions {
   maxPutBytes?: number;
   /** the only folder that files may be touched in; the whole guest when absent */
   root?: string;
-  /** where updates are taken and who is told of one; PID 1, where that is ours, when absent */
-  updates?: { readonly directory: string; readonly announce: () => void };
+  /** none are taken when absent */
+  updates?: UpdateHost | undefined;
+}
+
+/** Who starts the programs that are received. */
+export interface UpdateHost {
+  /** where they are stored */
+  readonly directory: string;
+  /** says that one is on offer */
+  readonly announce: () => void;
 }
 
 export interface ControlService extends Service {
@@ -58,11 +65,10 @@ export function createControlService({
   setTimeout(() => void ownHash.start(), hashDelayMs).unref();
   const ownsMachine = underVmappInit();
   const own = [...everywhere, ...(ownsMachine ? ["power", "clock", "reseed"] : [])];
-  const updateHost = updates ?? (ownsMachine ? { directory: updateDirectory, announce: tellInit } : undefined);
   const updater =
-    updateHost === undefined
+    updates === undefined
       ? undefined
-      : new Updater({ store: new ProgramStore(updateHost.directory), announce: updateHost.announce, ownHash, log });
+      : new Updater({ store: new ProgramStore(updates.directory), announce: updates.announce, ownHash, log });
   const facilities: Facilities = {
     log,
     build,
