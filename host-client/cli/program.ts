@@ -14,6 +14,7 @@ import { runCliCommand } from "./commands/run.ts";
 import { shellCommand } from "./commands/shell.ts";
 import { statsCommand } from "./commands/stats.ts";
 import { stopCommand } from "./commands/stop.ts";
+import { updateCommand } from "./commands/update.ts";
 import { version, versionCommand } from "./commands/version.ts";
 
 /** The whole command line. Commander's own exits become errors, so that output is never cut off. */
@@ -48,6 +49,7 @@ Start here:
     rmCommand(),
     mvCommand(),
     statsCommand(),
+    updateCommand(),
     logsCommand(),
     stopCommand(),
     doctorCommand(),

@@ -65,11 +65,13 @@ export class ProgramFiles implements Disposable {
     return { path, size: statSync(path).size, hash };
   }
 
-  /** This checkout's vmapp-init, compiled for this machine. */
-  async compileInit(): Promise<ProgramFile> {
-    const path = join(this.directory, "vmapp-init");
+  /** This checkout's vmapp-init with a build id of its own; on top of `interpreter` when it is to run in a guest. */
+  async compileInit(build: string, interpreter?: string): Promise<ProgramFile> {
+    const path = join(this.directory, `vmapp-init-${build}`);
     const entries = ["init/main.ts", "init/filesystem-worker.ts", "sys/poller-worker.ts"];
-    const child = Bun.spawn([process.execPath, "build", "--compile", `--outfile=${path}`, ...entries], {
+    const options = ["--compile", `--outfile=${path}`, "--define", `VMAPP_BUILD_ID=${JSON.stringify(build)}`];
+    if (interpreter !== undefined) options.push(`--compile-executable-path=${interpreter}`);
+    const child = Bun.spawn([process.execPath, "build", ...options, ...entries], {
       cwd: root,
       stdout: "ignore",
       stderr: "pipe",

@@ -16,6 +16,8 @@ export class Contained implements AsyncDisposable {
     private readonly directory: string,
     private readonly child: Bun.Subprocess,
     readonly guest: Guest,
+    /** directory of the agent's sockets */
+    readonly sockets: string,
   ) {}
 
   static async start(): Promise<Contained> {
@@ -28,7 +30,7 @@ export class Contained implements AsyncDisposable {
       stdout: log,
       stderr: log,
     });
-    const contained = new Contained(directory, child, Guest.connect(`unix:${sockets}`));
+    const contained = new Contained(directory, child, Guest.connect(`unix:${sockets}`), sockets);
     const deadline = performance.now() + 15_000;
     while (!contained.console().includes("info ready")) {
       if (child.exitCode !== null || performance.now() > deadline) {

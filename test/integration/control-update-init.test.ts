@@ -1,5 +1,6 @@
 /** Updates with the real PID 1 and the real agent: what a guest that was sent a program answers afterwards. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { resolve } from "node:path";
 import { ControlClient } from "#host/clients/control/client.ts";
 import { ControlConnection } from "#host/clients/control/connection.ts";
 import type { ProgramFile } from "#host/clients/control/program-file.ts";
@@ -10,10 +11,11 @@ import { ports } from "#protocol/ports.ts";
 import { type BadProgram, ProgramFiles, tinyProgram } from "../control/programs.ts";
 import { Contained } from "../init/contained.ts";
 
+const cli = resolve(import.meta.dir, "../../host-client/cli/main.ts");
 const programs = new ProgramFiles();
 let good: ProgramFile;
 beforeAll(async () => {
-  good = await programs.compileInit();
+  good = await programs.compileInit("good");
 }, 60_000);
 afterAll(() => programs[Symbol.dispose]());
 
@@ -104,4 +106,23 @@ test("a lasting client brings a guest to its program, and is ready only then", a
   expect(client.hello?.hash).toBe(good.hash);
   expect(client.hello?.need_update).toBeUndefined();
   expect(names.filter((name) => name === "updating" || name === "ready")).toEqual(["updating", "ready"]);
+}, 60_000);
+
+test("vmapp update brings a guest to a program, says so, and has nothing to do the second time", async () => {
+  await using machine = await Contained.start();
+  const vmapp = async (program: string) => {
+    const child = Bun.spawn([process.execPath, cli, "update", `unix:${machine.sockets}`, program], {
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+    return { code: await child.exited, stdout, stderr };
+  };
+  expect(await vmapp(good.path)).toMatchObject({ code: 0, stdout: `unix:${machine.sockets} runs ${good.hash}\n` });
+  expect((await vmapp(good.path)).stdout).toContain("runs that program already");
+  const bad = programs.save("refused", Buffer.from("#!/bin/sh\n"));
+  expect(await vmapp(bad.path)).toMatchObject({
+    code: 255,
+    stderr: expect.stringContaining("what was sent is not an executable"),
+  });
 }, 60_000);
