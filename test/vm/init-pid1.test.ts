@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import type { Guest } from "#host/guest.ts";
 import type { Vm } from "#host/vm/vm.ts";
 import { ports } from "#protocol/ports.ts";
-import { bootTimeoutMs, requireNoPanic, sharedVm, startTestVm } from "./fixture.ts";
+import { bootTimeoutMs, sharedVm } from "./fixture.ts";
 
 const loopbackProbe = resolve(import.meta.dir, "guest/vsock-loopback.ts");
 
@@ -137,22 +137,4 @@ describe("a listener", () => {
       await guest.exec(["rm", "-f", "/tmp/probe.js"]);
     }
   }, 60_000);
-});
-
-describe("a guest whose boot config cannot be read", () => {
-  test(
-    "comes up all the same, and says what was wrong",
-    async () => {
-      const own = await startTestVm({ kernelArguments: ["vmapp.config=%%%"] });
-      const { stdout } = await own.guest.exec(["sh", "-c", "hostname; cat /etc/hostname 2>/dev/null || echo vmapp"]);
-      const [name, expected] = stdout.toString().split("\n");
-      expect(name).toBe(expected);
-      expect(own.consoleTail(50).join("\n")).toContain(
-        'warn bad boot config problem="vmapp.config is not base64url of JSON"',
-      );
-      await own.stop();
-      requireNoPanic(own);
-    },
-    bootTimeoutMs,
-  );
 });
