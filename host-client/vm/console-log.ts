@@ -85,6 +85,11 @@ export class ConsoleLog {
     return this.panicText === undefined ? undefined : stripTerminalEscapes(this.panicText).split("\n")[0]?.trim();
   }
 
+  /** the last 16 KiB, as they came */
+  get recentText(): string {
+    return this.recent.toString("latin1");
+  }
+
   tail(lines = 20): string[] {
     const tail = lastLines(this.recent.toString("utf8"), lines);
     return this.writeError === undefined ? tail : [...tail, `(console log not written: ${this.writeError.message})`];

@@ -123,6 +123,9 @@ export async function startVm(options: StartVmOptions = {}): Promise<Vm> {
   return bringUp({ machine, record, directory, startedAt, options });
 }
 
+/** what the agent logs once every service listens */
+const agentReady = /^vmapp-agent: [0-9.]+ info ready\r?$/m;
+
 interface StartedMachine {
   machine: Machine;
   record: VmRecord;
@@ -149,7 +152,12 @@ async function bringUp({ machine, record, directory, startedAt, options }: Start
 
   options.onProgress?.(`waiting for the guest of ${name} (${record.accelerator}, at most ${timeoutMs / 1000} s)`);
   try {
-    const { hello } = await waitForGuest({ target: machine.target, timeoutMs, signal });
+    const { hello } = await waitForGuest({
+      target: machine.target,
+      timeoutMs,
+      announced: () => agentReady.test(machine.console.recentText),
+      signal,
+    });
     const readyAfterMs = performance.now() - startedAt;
     record.state = "running";
     writeVmRecord(directory, record);
