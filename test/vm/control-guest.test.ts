@@ -41,12 +41,12 @@ test(
 );
 
 test(
-  "64 MiB go in and out whole, and what is cut leaves nothing behind",
+  "16 MiB go in and out whole, and what is cut leaves nothing behind",
   async () => {
     const folder = mkdtempSync(join(tmpdir(), "vmapp-vm-"));
     using files = vm.guest.files;
     try {
-      const content = randomBytes(64 * 1024 * 1024);
+      const content = randomBytes(16 * 1024 * 1024);
       writeFileSync(join(folder, "in"), content);
       await files.put(join(folder, "in"), "/tmp/control/in");
       const hash = createHash("sha256").update(content).digest("hex");
