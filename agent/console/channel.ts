@@ -5,8 +5,8 @@ import { FrameInbox } from "#protocol/console/frame-inbox.ts";
 import { peerIsGone } from "#sys/peer-gone.ts";
 import { descriptorOf } from "../descriptor.ts";
 
-/** What is written in one go; a stream that cannot take it all at once copies the rest, so it stays small beside a frame. */
-const writeBytes = 1024 * 1024;
+/** What is written in one go: a stream copies what it cannot take at once, and with whole frames that took five times as long. */
+const writeBytes = 256 * 1024;
 
 export class Channel {
   readonly #inbox: FrameInbox;

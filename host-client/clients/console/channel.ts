@@ -14,6 +14,9 @@ export interface ConsoleChannel {
   abandon(): void;
 }
 
+/** What is written in one go: a stream copies what it cannot take at once, and with whole frames that took five times as long. */
+const writeBytes = 256 * 1024;
+
 /** Both directions of a stream, without a notion of how it is closed. */
 export class FrameStreams {
   readonly #inbox: FrameInbox;
@@ -40,12 +43,14 @@ export class FrameStreams {
 
   async send(pieces: readonly Uint8Array[]): Promise<void> {
     for (const piece of pieces) {
-      if (this.#lost !== undefined) throw this.#lost;
-      if (this.#output.write(piece)) continue;
-      await new Promise<void>((resolve) => {
-        this.#wakeWriter = resolve;
-      });
-      this.#wakeWriter = undefined;
+      for (let offset = 0; offset < piece.length; offset += writeBytes) {
+        if (this.#lost !== undefined) throw this.#lost;
+        if (this.#output.write(piece.subarray(offset, offset + writeBytes))) continue;
+        await new Promise<void>((resolve) => {
+          this.#wakeWriter = resolve;
+        });
+        this.#wakeWriter = undefined;
+      }
     }
     if (this.#lost !== undefined) throw this.#lost;
   }
