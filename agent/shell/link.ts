@@ -27,19 +27,28 @@ export class ClientLink {
     return this.#socket.destroyed || this.#socket.writableEnded;
   }
 
-  /** Queues one whole frame; `taken` runs once the kernel has it, or never when the connection dies first. */
+  /**
+   * Queues one whole frame. `taken` runs once the kernel has it and its memory may be used again: before this returns when
+   * the client keeps up, or never when the connection dies first.
+   */
   write(frame: Uint8Array, taken?: () => void): void {
     if (this.closed) return;
-    this.#queuedBytes += frame.length;
-    this.#socket.write(frame, () => {
+    let waiting = true;
+    const done = () => {
+      if (!waiting) return;
+      waiting = false;
       this.#queuedBytes -= frame.length;
       taken?.();
       if (this.#queuedBytes < maxQueuedBytes) this.#wake();
-    });
+    };
+    this.#queuedBytes += frame.length;
+    this.#socket.write(frame, done);
+    if (this.#socket.writableLength === 0) done();
   }
 
-  send(frame: ShellFrame): void {
-    this.write(encodeFrame(frame));
+  /** Sends frames in one write. */
+  send(...frames: readonly ShellFrame[]): void {
+    this.write(frames.length === 1 ? encodeFrame(frames[0] as ShellFrame) : Buffer.concat(frames.map(encodeFrame)));
   }
 
   /** Whether more output may be read for this client. */

@@ -117,8 +117,9 @@ export class NamedSession {
     this.#release();
 
     this.#stdin.serve({ flow: start.flow, grant: (bytes) => link.send({ type: "window", bytes }) });
-    if (start.flow) link.send({ type: "window", bytes: initialCredit });
-    link.send({ type: "started" });
+    const started = { type: "started" } as const;
+    if (start.flow) link.send({ type: "window", bytes: initialCredit }, started);
+    else link.send(started);
     link.send({ type: "offset", position: BigInt(cursor) });
     if (this.#exitCode === undefined) this.#command.resize(start);
     input.start({ command: this.#command, stdin: this.#stdin });

@@ -5,6 +5,12 @@ import type { ClientLink } from "./link.ts";
 
 /** payload of an output frame at most, in bytes */
 const chunkBytes = 128 * 1024;
+/**
+ * Where the payload starts in its buffer, the header right before it. The kernel copies to an aligned address four times
+ * as fast as to one that is 5 bytes off.
+ */
+const payloadOffset = 64;
+const frameOffset = payloadOffset - headerBytes;
 /** below this a frame is copied, so that a line of text does not hold a whole buffer */
 const copyBelowBytes = 8 * 1024;
 /** bytes after which a flooding session lets the event loop serve the others */
@@ -14,7 +20,7 @@ const maxSpareBuffers = 8;
 const spareBuffers: Uint8Array[] = [];
 
 function takeBuffer(): Uint8Array {
-  return spareBuffers.pop() ?? new Uint8Array(headerBytes + chunkBytes);
+  return spareBuffers.pop() ?? new Uint8Array(payloadOffset + chunkBytes);
 }
 
 function giveBack(buffer: Uint8Array): void {
@@ -42,7 +48,7 @@ export async function pumpOutput({
   while (!link.closed) {
     if (!link.hasRoom) await link.room();
     const buffer = takeBuffer();
-    const count = reader.tryRead(buffer, headerBytes, chunkBytes);
+    const count = reader.tryRead(buffer, payloadOffset, chunkBytes);
     if (count <= 0) {
       giveBack(buffer);
       if (count === 0) return;
@@ -51,12 +57,12 @@ export async function pumpOutput({
       continue;
     }
     progress.bytesRead += count;
-    writeHeader(buffer, 0, frameType[type], count);
+    writeHeader(buffer, frameOffset, frameType[type], count);
     if (count < copyBelowBytes) {
-      link.write(buffer.slice(0, headerBytes + count));
+      link.write(buffer.slice(frameOffset, payloadOffset + count));
       giveBack(buffer);
     } else {
-      link.write(buffer.subarray(0, headerBytes + count), () => giveBack(buffer));
+      link.write(buffer.subarray(frameOffset, payloadOffset + count), () => giveBack(buffer));
     }
     slice += count;
     if (slice >= sliceBytes) {

@@ -82,8 +82,9 @@ class Session {
       disconnected: () => this.#hangUp(),
     });
     this.#stdin.serve({ flow: start.flow, grant: (bytes) => link.send({ type: "window", bytes }) });
-    if (start.flow) link.send({ type: "window", bytes: initialCredit });
-    link.send({ type: "started" });
+    const started = { type: "started" } as const;
+    if (start.flow) link.send({ type: "window", bytes: initialCredit }, started);
+    else link.send(started);
     this.#input.start({ command, stdin: this.#stdin });
     void this.#run();
   }

@@ -133,29 +133,55 @@ export interface RawFrame {
   readonly payload: Uint8Array;
 }
 
-/** Cuts a stream into raw frames, however it was chunked. Holds at most one frame and what arrived behind it. */
+/**
+ * Cuts a stream into raw frames, however it was chunked. Holds at most one frame and what arrived behind it.
+ * Frames of the `streamed` types come out in the pieces that they arrive in, each like a frame of its own: for output, which
+ * is a stream of bytes anyway, that saves a copy.
+ */
 export class RawFrameDecoder {
   readonly #queue = new ByteQueue();
+  readonly #streamed: ReadonlySet<number>;
+  /** the streamed frame under way */
+  #type = 0;
+  #missingBytes = 0;
+
+  constructor({ streamed = [] }: { streamed?: readonly number[] } = {}) {
+    this.#streamed = new Set(streamed);
+  }
 
   push(chunk: Uint8Array): void {
     this.#queue.push(chunk);
   }
 
-  /** Bytes that wait for the rest of their frame; not 0 at the end of a stream means it was cut. */
+  /** Bytes that wait for the rest of their frame. */
   get pendingBytes(): number {
     return this.#queue.length;
   }
 
   /** The next whole frame, or undefined. Throws {@link ShellFrameError} as soon as a header announces over 1 MiB. */
   next(): RawFrame | undefined {
+    if (this.#missingBytes > 0) return this.#nextPiece();
     if (this.#queue.length < headerBytes) return undefined;
     const length = this.#queue.peekUint32BE(1);
     if (length > maxPayloadBytes)
       throw new ShellFrameError(`a frame of ${length} bytes exceeds the limit of ${maxPayloadBytes}`);
-    if (this.#queue.length < headerBytes + length) return undefined;
     const type = this.#queue.peek(0);
+    if (length > 0 && this.#streamed.has(type)) {
+      this.#queue.take(headerBytes);
+      this.#type = type;
+      this.#missingBytes = length;
+      return this.#nextPiece();
+    }
+    if (this.#queue.length < headerBytes + length) return undefined;
     this.#queue.take(headerBytes);
     return { type, payload: this.#queue.take(length) };
+  }
+
+  #nextPiece(): RawFrame | undefined {
+    if (this.#queue.length === 0) return undefined;
+    const payload = this.#queue.takeUpTo(this.#missingBytes);
+    this.#missingBytes -= payload.length;
+    return { type: this.#type, payload };
   }
 }
 

@@ -119,6 +119,8 @@ describe("the limit of 1 MiB", () => {
   );
 });
 
+const anyBytes = fc.uint8Array({ maxLength: 100 });
+
 describe("cutting a stream into frames", () => {
   test("a header cut anywhere waits, and what is missing is known", () => {
     const wire = encodeFrame({ type: "stdout", bytes: bytes("abc") });
@@ -133,7 +135,6 @@ describe("cutting a stream into frames", () => {
     }
   });
 
-  const anyBytes = fc.uint8Array({ maxLength: 100 });
   const anyFrame: fc.Arbitrary<ShellFrame> = fc.oneof(
     fc.record({ type: fc.constant("start" as const), payload: anyBytes }),
     fc.record({ type: fc.constantFrom("stdin", "stdout", "stderr"), bytes: anyBytes }) as fc.Arbitrary<ShellFrame>,
@@ -162,6 +163,61 @@ describe("cutting a stream into frames", () => {
         expect(decoder.pendingBytes).toBe(0);
       }),
       { seed, numRuns: 500 },
+    );
+  });
+});
+
+describe("streamed frames", () => {
+  test("come out in the pieces that they arrive in, and other frames whole", () => {
+    const stream = Buffer.concat([
+      encodeFrame({ type: "stdout", bytes: bytes("hello") }),
+      encodeFrame({ type: "exit", code: 0 }),
+    ]);
+    const decoder = new RawFrameDecoder({ streamed: [frameType.stdout] });
+    const got: [number, string][] = [];
+    for (const piece of [stream.subarray(0, 7), stream.subarray(7, 9), stream.subarray(9, 12), stream.subarray(12)]) {
+      decoder.push(piece);
+      for (let raw = decoder.next(); raw !== undefined; raw = decoder.next())
+        got.push([raw.type, Buffer.from(raw.payload).toString("latin1")]);
+    }
+    expect(got).toEqual([
+      [16, "he"],
+      [16, "ll"],
+      [16, "o"],
+      [18, "\0\0\0\0"],
+    ]);
+  });
+
+  test("of no payload come out once, and those over the limit not at all", () => {
+    const decoder = new RawFrameDecoder({ streamed: [frameType.stdout] });
+    decoder.push(encodeFrame({ type: "stdout", bytes: bytes("") }));
+    expect(decoder.next()).toEqual({ type: 16, payload: new Uint8Array(0) });
+    expect(decoder.next()).toBeUndefined();
+    decoder.push(Uint8Array.of(16, 0, 0x10, 0, 1));
+    expect(() => decoder.next()).toThrow(ShellFrameError);
+  });
+
+  test("carry the same bytes as whole ones, under any chunking", () => {
+    const outputs = fc.array(fc.tuple(fc.constantFrom("stdout" as const, "stderr" as const), anyBytes), {
+      maxLength: 8,
+    });
+    fc.assert(
+      fc.property(outputs, fc.array(fc.integer({ min: 1, max: 60 })), (wanted, cuts) => {
+        const stream = Buffer.concat(wanted.map(([type, payload]) => encodeFrame({ type, bytes: payload })));
+        const decoder = new RawFrameDecoder({ streamed: [frameType.stdout, frameType.stderr] });
+        const got = { stdout: "", stderr: "" };
+        let offset = 0;
+        for (const cut of [...cuts, stream.length]) {
+          decoder.push(stream.subarray(offset, offset + cut));
+          offset += cut;
+          for (let raw = decoder.next(); raw !== undefined; raw = decoder.next())
+            got[raw.type === frameType.stdout ? "stdout" : "stderr"] += Buffer.from(raw.payload).toString("hex");
+        }
+        const all = (type: "stdout" | "stderr") =>
+          wanted.map(([name, payload]) => (name === type ? Buffer.from(payload).toString("hex") : "")).join("");
+        expect(got).toEqual({ stdout: all("stdout"), stderr: all("stderr") });
+      }),
+      { seed, numRuns: 300 },
     );
   });
 });

@@ -1,7 +1,14 @@
 /** The client's end of one shell session (vsock 1027), over any connection. Runs on Bun and Node. */
 import { Readable, Writable } from "node:stream";
 import { match } from "ts-pattern";
-import { decodeFrame, encodeFrame, RawFrameDecoder, type ShellFrame, ShellFrameError } from "#protocol/shell/frames.ts";
+import {
+  decodeFrame,
+  encodeFrame,
+  frameType,
+  RawFrameDecoder,
+  type ShellFrame,
+  ShellFrameError,
+} from "#protocol/shell/frames.ts";
 import { encodeStart, type ShellStart } from "#protocol/shell/start.ts";
 import type { Connection } from "../../transport/connection.ts";
 import { StdinCredit } from "./credit.ts";
@@ -56,7 +63,7 @@ class Session implements ShellSession {
   readonly started: Promise<void>;
   readonly exit: Promise<ShellExit>;
   readonly #connection: Connection;
-  readonly #decoder = new RawFrameDecoder();
+  readonly #decoder = new RawFrameDecoder({ streamed: [frameType.stdout, frameType.stderr] });
   readonly #credit = new StdinCredit();
   #resolveStarted: () => void = () => {};
   #rejectStarted: (error: ShellError) => void = () => {};
