@@ -7,6 +7,9 @@ const rotateAtBytes = 8 * 1024 * 1024;
 const tailBytes = 16 * 1024;
 const panicMarker = "Kernel panic - not syncing";
 const maxPanicLineCharacters = 500;
+/** what the agent logs once every service listens */
+const agentReady = /^vmapp-agent: [0-9.]+ info ready\r?$/;
+const maxReadyLineCharacters = 200;
 
 /** Removes terminal escape sequences and control characters; lines end with `\n`. */
 export function stripTerminalEscapes(text: string): string {
@@ -46,6 +49,9 @@ export class ConsoleLog {
   /** from the marker of the first panic to what has come of its line so far */
   private panicText: string | undefined;
   private readonly panicHandlers = new Set<() => void>();
+  private readonly readyHandlers = new Set<() => void>();
+  /** the line that has not ended yet, as far as it is looked at */
+  private openLine = "";
   private writeError: Error | undefined;
 
   constructor(
@@ -71,6 +77,7 @@ export class ConsoleLog {
     if (this.panicText === undefined) this.watchForPanic(chunk.length);
     else if (!isWholeLine(this.panicText)) this.panicText += chunk.toString("utf8");
     this.recent = this.recent.subarray(-tailBytes);
+    this.watchForReady(chunk);
   }
 
   /** Calls the handler at the first panic; at once if that was seen already. Returns what undoes it. */
@@ -80,14 +87,15 @@ export class ConsoleLog {
     return () => this.panicHandlers.delete(handler);
   }
 
+  /** Calls the handler each time that an agent says that all its services listen. Returns what undoes it. */
+  onReady(handler: () => void): () => void {
+    this.readyHandlers.add(handler);
+    return () => this.readyHandlers.delete(handler);
+  }
+
   /** the line of the first panic, as far as it has come, when the guest's kernel panicked */
   get panic(): string | undefined {
     return this.panicText === undefined ? undefined : stripTerminalEscapes(this.panicText).split("\n")[0]?.trim();
-  }
-
-  /** the last 16 KiB, as they came */
-  get recentText(): string {
-    return this.recent.toString("latin1");
   }
 
   tail(lines = 20): string[] {
@@ -106,6 +114,13 @@ export class ConsoleLog {
     if (at < 0) return;
     this.panicText = this.recent.subarray(at).toString("utf8");
     for (const handler of this.panicHandlers) handler();
+  }
+
+  private watchForReady(chunk: Buffer): void {
+    const lines = (this.openLine + chunk.toString("latin1")).split("\n");
+    this.openLine = lines.pop()?.slice(-maxReadyLineCharacters) ?? "";
+    if (!lines.some((line) => agentReady.test(line))) return;
+    for (const handler of this.readyHandlers) handler();
   }
 
   private writeToFile(chunk: Buffer): void {

@@ -37,7 +37,13 @@ export class Machine {
 
   /** Resolves when QEMU runs, long before the guest answers. Throws {@link VmError}; nothing is left running then. */
   static async start({ vsock, ...options }: MachineOptions): Promise<Machine> {
-    for (const name of [stateFiles.vsock, stateFiles.vhostUser, stateFiles.qmp, stateFiles.ownerQmp]) {
+    for (const name of [
+      stateFiles.vsock,
+      stateFiles.closedVsock,
+      stateFiles.vhostUser,
+      stateFiles.qmp,
+      stateFiles.ownerQmp,
+    ]) {
       requireSocketPath(join(options.directory, name));
     }
     const console = new ConsoleLog(join(options.directory, stateFiles.consoleLog));

@@ -11,6 +11,7 @@ import { Qmp } from "./qmp.ts";
 import { spawnTied } from "./spawn-tied.ts";
 import { stateFiles } from "./state.ts";
 import { startVsockDevice } from "./vsock-device.ts";
+import { VsockGate } from "./vsock-gate.ts";
 
 const monitorTimeoutMs = 10_000;
 /** A panicking kernel writes its trace first. */
@@ -65,6 +66,7 @@ export class QemuRun {
     private readonly console: ConsoleLog,
     private readonly qemu: Child,
     private readonly vsockDevice: Child | undefined,
+    private readonly gate: VsockGate | undefined,
   ) {
     this.ended = this.watch();
   }
@@ -76,7 +78,7 @@ export class QemuRun {
     let vsockDevice: Child | undefined;
     try {
       if (vsock === "device") {
-        vsockDevice = await startVsockDevice(path(stateFiles.vhostUser), path(stateFiles.vsock));
+        vsockDevice = await startVsockDevice(path(stateFiles.vhostUser), path(stateFiles.closedVsock));
         onStarted({ vsockDevice: vsockDevice.identity });
       }
       const device: VsockDevice =
@@ -89,7 +91,9 @@ export class QemuRun {
       for (const socket of qmpSockets) rmSync(socket, { force: true });
       const argv = [program, ...qemuArguments({ ...plan, vsock: device, qmpSockets })];
       const qemu = new Child("QEMU", spawnTied(argv, ["ignore", "pipe", "pipe"]));
-      const run = new QemuRun(target, console, qemu, vsockDevice);
+      const gate =
+        vsock === "device" ? new VsockGate(path(stateFiles.closedVsock), path(stateFiles.vsock), console) : undefined;
+      const run = new QemuRun(target, console, qemu, vsockDevice, gate);
       onStarted({ qemu: qemu.identity, target: formatTarget(target) });
       const problem = await run.attachMonitor(path(stateFiles.ownerQmp));
       if (problem === undefined) return run;
@@ -130,6 +134,7 @@ export class QemuRun {
     await Promise.all([this.console.consume(this.qemu.stdout), this.qemu.ended]);
     clearTimeout(panicTimer);
     forget();
+    this.gate?.close();
     const end = await this.explainEnd();
     this.vsockDevice?.kill();
     await this.vsockDevice?.ended;

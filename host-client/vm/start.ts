@@ -123,9 +123,6 @@ export async function startVm(options: StartVmOptions = {}): Promise<Vm> {
   return bringUp({ machine, record, directory, startedAt, options });
 }
 
-/** what the agent logs once every service listens */
-const agentReady = /^vmapp-agent: [0-9.]+ info ready\r?$/m;
-
 interface StartedMachine {
   machine: Machine;
   record: VmRecord;
@@ -152,12 +149,7 @@ async function bringUp({ machine, record, directory, startedAt, options }: Start
 
   options.onProgress?.(`waiting for the guest of ${name} (${record.accelerator}, at most ${timeoutMs / 1000} s)`);
   try {
-    const { hello } = await waitForGuest({
-      target: machine.target,
-      timeoutMs,
-      announced: () => agentReady.test(machine.console.recentText),
-      signal,
-    });
+    const { hello } = await waitForGuest({ target: machine.target, timeoutMs, signal });
     const readyAfterMs = performance.now() - startedAt;
     record.state = "running";
     writeVmRecord(directory, record);

@@ -40,6 +40,8 @@ export const stateFiles = {
   ownerLog: "owner.log",
   /** hybrid socket of the guest's ports */
   vsock: "vm.vsock",
+  /** the same socket until the guest's agent listens: see `VsockGate` */
+  closedVsock: "boot.vsock",
   /** between QEMU and vhost-device-vsock */
   vhostUser: "vhost.sock",
   /** QMP for any process of the user */

@@ -7,12 +7,6 @@ import type { Address } from "../transport/target.ts";
 const attemptTimeoutMs = 3_000;
 const firstPauseMs = 50;
 const longestPauseMs = 150;
-/**
- * How long the guest's own word is waited for before dialling starts all the same, now and then. Dozens of connects while
- * the guest's driver starts have been seen to leave vhost-device-vsock deaf to it for good.
- */
-const unannouncedMs = 10_000;
-const unannouncedPauseMs = 1_000;
 
 export interface GuestAnswer {
   hello: HelloReply;
@@ -35,22 +29,16 @@ export class NoAnswer extends Error {
 }
 
 /**
- * Says hello on the control port until the guest answers, once it is `announced`, which asks whether the agent has said on
- * the console that it listens. Tries are counted, not reported one by one. Throws {@link NoAnswer}, or the signal's reason.
+ * Says hello on the control port until the guest answers. Tries are counted, not reported one by one. Throws
+ * {@link NoAnswer}, or the signal's reason.
  */
 export async function waitForGuest(options: {
   target: Address;
   timeoutMs: number;
-  announced: () => boolean;
   signal?: AbortSignal;
 }): Promise<GuestAnswer> {
-  const { target, timeoutMs, announced, signal } = options;
-  const started = performance.now();
-  const deadline = started + timeoutMs;
-  while (!announced() && performance.now() < Math.min(started + unannouncedMs, deadline)) {
-    signal?.throwIfAborted();
-    await sleep(firstPauseMs);
-  }
+  const { target, timeoutMs, signal } = options;
+  const deadline = performance.now() + timeoutMs;
   let pauseMs = firstPauseMs;
   for (let attempts = 1; ; attempts++) {
     signal?.throwIfAborted();
@@ -62,7 +50,7 @@ export async function waitForGuest(options: {
       signal?.throwIfAborted();
       if (performance.now() + pauseMs >= deadline) throw new NoAnswer(attempts, timeoutMs, error);
     }
-    await sleep(announced() ? pauseMs : unannouncedPauseMs);
+    await sleep(pauseMs);
     pauseMs = Math.min(longestPauseMs, pauseMs * 1.5);
   }
 }
