@@ -7,7 +7,8 @@ import { buildProgram } from "./program.ts";
 async function main(): Promise<void> {
   keepStreamErrorsQuiet();
   try {
-    await buildProgram().parseAsync(process.argv);
+    const program = await buildProgram(process.argv.slice(2));
+    await program.parseAsync(process.argv);
   } catch (error) {
     process.exitCode = statusOf(error);
   }

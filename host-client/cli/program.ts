@@ -1,24 +1,36 @@
 import { Command } from "commander";
-import { cpCommand } from "./commands/cp.ts";
-import { doctorCommand } from "./commands/doctor.ts";
-import { execCommand } from "./commands/exec.ts";
-import { listCommand } from "./commands/list.ts";
-import { logsCommand } from "./commands/logs.ts";
-import { lsCommand } from "./commands/ls.ts";
-import { mkdirCommand } from "./commands/mkdir.ts";
-import { mvCommand } from "./commands/mv.ts";
-import { ownVmCommand } from "./commands/own-vm.ts";
-import { proxyCommand } from "./commands/proxy.ts";
-import { rmCommand } from "./commands/rm.ts";
-import { runCliCommand } from "./commands/run.ts";
-import { shellCommand } from "./commands/shell.ts";
-import { statsCommand } from "./commands/stats.ts";
-import { stopCommand } from "./commands/stop.ts";
-import { updateCommand } from "./commands/update.ts";
 import { version, versionCommand } from "./commands/version.ts";
 
-/** The whole command line. Commander's own exits become errors, so that output is never cut off. */
-export function buildProgram(): Command {
+/**
+ * Every command by its name, in the order of the help. Each is loaded when it is needed: what a start loads is most of what
+ * a short command costs.
+ */
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  run: async () => (await import("./commands/run.ts")).runCliCommand(),
+  list: async () => (await import("./commands/list.ts")).listCommand(),
+  shell: async () => (await import("./commands/shell.ts")).shellCommand(),
+  proxy: async () => (await import("./commands/proxy.ts")).proxyCommand(),
+  exec: async () => (await import("./commands/exec.ts")).execCommand(),
+  cp: async () => (await import("./commands/cp.ts")).cpCommand(),
+  ls: async () => (await import("./commands/ls.ts")).lsCommand(),
+  mkdir: async () => (await import("./commands/mkdir.ts")).mkdirCommand(),
+  rm: async () => (await import("./commands/rm.ts")).rmCommand(),
+  mv: async () => (await import("./commands/mv.ts")).mvCommand(),
+  stats: async () => (await import("./commands/stats.ts")).statsCommand(),
+  update: async () => (await import("./commands/update.ts")).updateCommand(),
+  logs: async () => (await import("./commands/logs.ts")).logsCommand(),
+  stop: async () => (await import("./commands/stop.ts")).stopCommand(),
+  doctor: async () => (await import("./commands/doctor.ts")).doctorCommand(),
+  version: async () => versionCommand(),
+};
+
+/** run by vmapp itself, and not in the help */
+const hiddenCommands: typeof commands = {
+  "own-vm": async () => (await import("./commands/own-vm.ts")).ownVmCommand(),
+};
+
+/** The command line, for `words` behind the program's name: whole, or as much as they need. Commander's own exits become errors, so that output is never cut off. */
+export async function buildProgram(words: readonly string[]): Promise<Command> {
   const program = new Command("vmapp")
     .description("Run micro-VMs and use what is in them.")
     .version(version, "-V, --version", "print the version")
@@ -37,27 +49,14 @@ Start here:
   vmapp exec a -- uname -a
   vmapp stop a`,
     );
-  for (const command of [
-    runCliCommand(),
-    listCommand(),
-    shellCommand(),
-    proxyCommand(),
-    execCommand(),
-    cpCommand(),
-    lsCommand(),
-    mkdirCommand(),
-    rmCommand(),
-    mvCommand(),
-    statsCommand(),
-    updateCommand(),
-    logsCommand(),
-    stopCommand(),
-    doctorCommand(),
-    versionCommand(),
-  ]) {
-    program.addCommand(command);
+  const [first = ""] = words;
+  const only = Object.hasOwn(commands, first) ? commands[first] : undefined;
+  if (only !== undefined) {
+    program.addCommand(await only());
+  } else {
+    for (const load of Object.values(commands)) program.addCommand(await load());
+    for (const load of Object.values(hiddenCommands)) program.addCommand(await load(), { hidden: true });
   }
-  program.addCommand(ownVmCommand(), { hidden: true });
   for (const command of [program, ...program.commands]) command.exitOverride();
   return program;
 }
