@@ -1,4 +1,8 @@
 /** The public library: start VMs, reach guests, run commands in them. Runs on Bun and on Node 20 or later. */
+export { Console, type ConsoleOptions, type ConsoleRun, type ConsoleServer } from "./clients/console/console.ts";
+export { ConsoleBrokenError, ConsoleRefusedError } from "./clients/console/error.ts";
+export { Images } from "./clients/console/images.ts";
+export type { MountOption } from "./clients/console/mount-option.ts";
 export { ControlError, type ControlErrorCode } from "./clients/control/error.ts";
 export { ShellError, type ShellErrorCode } from "./clients/shell/error.ts";
 export type { ShellExit, ShellSession } from "./clients/shell/session.ts";

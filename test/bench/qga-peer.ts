@@ -4,8 +4,8 @@ import { createConnection, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** what one command carries: larger pieces made it no faster */
-const pieceBytes = 4 * 1024 * 1024;
+/** what one command carries; of 64 KiB, 512 KiB, 4 MiB and 16 MiB the fastest to read with, and as good as any to write */
+const pieceBytes = 64 * 1024;
 
 export class QgaPeer {
   /** what is missing on this machine, or undefined */
