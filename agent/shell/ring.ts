@@ -2,6 +2,10 @@
 
 /** output kept, in bytes */
 export const ringBytes = 1024 * 1024;
+/** small reads are put together up to this, so that a command which writes byte by byte does not cost an object a byte */
+const joinBelowBytes = 4096;
+/** bounds the objects also where standard output and standard error alternate byte by byte */
+const maxPieces = 8192;
 
 export interface OutputPiece {
   readonly type: "stdout" | "stderr";
@@ -27,12 +31,15 @@ export class OutputRing {
 
   /** Keeps a copy of `bytes`; the oldest pieces go when the ring is full. */
   append(type: OutputPiece["type"], bytes: Uint8Array): void {
-    this.#pieces.push({ type, position: this.#end, bytes: bytes.slice() });
+    const last = this.#pieces.at(-1);
+    if (last?.type === type && last.bytes.length + bytes.length <= joinBelowBytes)
+      this.#pieces[this.#pieces.length - 1] = { ...last, bytes: Buffer.concat([last.bytes, bytes]) };
+    else this.#pieces.push({ type, position: this.#end, bytes: new Uint8Array(bytes) });
     this.#end += bytes.length;
-    for (let oldest = this.#pieces[0]; oldest !== undefined && this.#end - this.#start > ringBytes; ) {
+    while (this.#end - this.#start > ringBytes || this.#pieces.length > maxPieces) {
+      const oldest = this.#pieces.shift();
+      if (oldest === undefined) break;
       this.#start = oldest.position + oldest.bytes.length;
-      this.#pieces.shift();
-      oldest = this.#pieces[0];
     }
   }
 
