@@ -150,7 +150,7 @@ export class GuestFiles implements Disposable {
     try {
       let told = 0;
       const onProgress = (sent: number): void => {
-        // The hash behind the content is no content.
+        // The trailer behind the content is no content.
         const content = Math.min(sent, source.size);
         sum.moved(content - told);
         told = content;

@@ -20,7 +20,7 @@ const maxUpdateBytes = 256 * 1024 * 1024;
 const hashDelayMs = 15_000;
 
 /** v1's caps that are backed by something, then those of the extensions */
-const everywhere = ["file", "clipboard", "file.stat", "file.range", "file.hash", "file.page", "stats"];
+const everywhere = ["file", "clipboard", "file.stat", "file.range", "file.trailer", "file.page", "stats"];
 
 export interface ControlOptions {
   log: Log;

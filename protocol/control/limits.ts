@@ -11,6 +11,3 @@ export const maxClipboardImageBytes = 50 * 1024 * 1024;
 
 /** what a guest accepts as an update when its hello names no `max_update`: below 10 MiB, exclusive */
 export const stockMaxUpdateBytes = 10 * 1024 * 1024 - 1;
-
-/** a SHA-256 that ends a raw block, where both sides have agreed on `sha256: "trailer"` */
-export const trailerBytes = 32;

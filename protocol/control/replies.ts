@@ -1,5 +1,6 @@
 /** What the guest answers, declared once. *Extension* marks what a stock v1 daemon does not send. */
 import * as z from "zod/mini";
+import { trailerKinds } from "./trailer.ts";
 
 const count = z.int().check(z.nonnegative());
 
@@ -103,8 +104,8 @@ export const fileDataReply = z.object({
   mtime: z.optional(z.number()),
   /** *extension*: bytes of the whole file, for a range */
   total: z.optional(count),
-  /** *extension*: the last 32 raw bytes are the hash of those before, zeros when the file changed meanwhile */
-  sha256: z.optional(z.literal("trailer")),
+  /** *extension*: which trailer is behind the content, see trailer.ts */
+  trailer: z.optional(z.enum(trailerKinds)),
 });
 export type FileData = z.infer<typeof fileDataReply>;
 

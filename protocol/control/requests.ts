@@ -5,11 +5,14 @@
 import * as z from "zod/mini";
 import type { ErrorCode } from "./error-code.ts";
 import type { WireMessage } from "./message.ts";
+import { trailerKinds } from "./trailer.ts";
 
 const count = z.int().check(z.nonnegative());
 const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
 /** permission bits as octal text, `644` or `0644`; set-id and sticky bits cannot be expressed */
 const perm = z.string().check(z.regex(/^0?[0-7]{1,3}$/));
+/** *extension*: see trailer.ts */
+const trailer = z.enum(trailerKinds);
 const path = z.string().check(z.minLength(1));
 /** seconds since the epoch, with a fraction */
 const seconds = z.number();
@@ -29,27 +32,25 @@ const schemas = {
     after: z.optional(z.string()),
     limit: z.optional(z.int().check(z.positive())),
   }),
-  /**
-   * *extension*: `offset` and `length` in bytes; `nofollow` refuses links; `sha256: "trailer"` asks for the hash of the
-   * content behind it, as the last 32 of the raw bytes
-   */
+  /** *extension*: `offset` and `length` in bytes; `nofollow` refuses links; `trailer` asks for one behind the content */
   file_get: request("file_get", {
     path,
     offset: z.optional(count),
     length: z.optional(count),
-    sha256: z.optional(z.literal("trailer")),
+    trailer: z.optional(trailer),
     nofollow: z.optional(z.boolean()),
   }),
   /**
-   * *extension*: `mtime` to set; `sha256` to verify, as hex or as `trailer`: the last 32 of the raw bytes are the hash of those
-   * before them; `sync: false` leaves the flush to disk to the system
+   * *extension*: `mtime` to set; `sha256` to verify; `trailer` says that one is behind the content; `sync: false` leaves the
+   * flush to disk to the system
    */
   file_put: request("file_put", {
     path,
     size: count,
     perm: z.optional(perm),
     mtime: z.optional(seconds),
-    sha256: z.optional(z.union([sha256, z.literal("trailer")])),
+    sha256: z.optional(sha256),
+    trailer: z.optional(trailer),
     sync: z.optional(z.boolean()),
   }),
   /** *extension*: `perm` of the folder, when it is new */

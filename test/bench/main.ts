@@ -1,11 +1,13 @@
 /** `make bench [CONTRACT…]`: measures each contract beside its peers and prints one table a contract. Ends 1 for a missed aim. */
 import { benchConsole } from "./console.ts";
+import { benchControl } from "./control.ts";
 import { type ContractBench, formatTable } from "./harness.ts";
 import { benchShell } from "./shell.ts";
 
 const benches: Readonly<Record<string, () => Promise<ContractBench>>> = {
   shell: benchShell,
   console: benchConsole,
+  control: benchControl,
 };
 
 const wanted = process.argv.slice(2);

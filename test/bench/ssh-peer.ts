@@ -59,6 +59,7 @@ export class SshPeer {
         `AuthorizedKeysFile ${join(this.#directory, "authorized")}`,
         `PidFile ${join(this.#directory, "pid")}`,
         "StrictModes no",
+        "Subsystem sftp internal-sftp",
         "UsePAM yes",
         "PasswordAuthentication no",
         "KbdInteractiveAuthentication no",
@@ -91,6 +92,14 @@ export class SshPeer {
     };
     const flags = Object.entries(options).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
     return ["ssh", "-F", "none", ...flags, "-p", String(this.#port), `${this.#user}@127.0.0.1`, remote];
+  }
+
+  /** The words of an scp over the same connection; a path in the account is written `:/path`. */
+  copyCommand(from: string, to: string): string[] {
+    const [, ...words] = this.command("true");
+    const flags = words.slice(0, -4);
+    const place = (path: string) => (path.startsWith(":") ? `${this.#user}@127.0.0.1${path}` : path);
+    return ["scp", "-q", "-r", ...flags, "-P", String(this.#port), place(from), place(to)];
   }
 
   async stop(): Promise<void> {

@@ -25,7 +25,7 @@ const oddValues: readonly unknown[] = [
   [null],
   { a: 1 },
   "0".repeat(64),
-  "trailer",
+  "crc32",
   "image",
   "644",
   "9".repeat(400),

@@ -33,7 +33,7 @@ function answer(random: Random, request: Json): { readonly fields: Json; readonl
     { t: "ok", id, entries: [entry], more: random.chance(0.2) },
     { t: "file_stat", id, ...entry },
     { t: "file_data", id, size: raw.length },
-    { t: "file_data", id, size: raw.length, sha256: "trailer" },
+    { t: "file_data", id, size: raw.length, trailer: random.pick(["crc32", "sha256"]) },
     { t: "err", id, msg: "no", code: "not_found" },
     { t: "clipboard_get", id, has_image: true, image_size: raw.length },
   ]);
@@ -47,7 +47,7 @@ test(`${rounds} rounds against a guest that mutates its answers end with a resul
   const random = new Random(seed);
   const folder = mkdtempSync(join(tmpdir(), "vmapp-fuzz-"));
   await using daemon = await new StockDaemon({
-    hello: { caps: ["file", "file.stat", "file.range", "file.hash", "file.page"] },
+    hello: { caps: ["file", "file.stat", "file.range", "file.trailer", "file.page"] },
     answer: (peer, request) => {
       const { fields, raw } = answer(random, request);
       peer.sendBytes(mutateBytes(random, mutateFields(random, fields), raw));

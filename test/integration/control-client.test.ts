@@ -54,7 +54,7 @@ test("client: works against a stock daemon with its escapes, without codes, exte
   await expect(getFile(control, "/tmp/x", { offset: 1, onPiece() {} })).rejects.toMatchObject({ code: "unavailable" });
   const ids = daemon.requests.map(({ id }) => id);
   expect(ids).toEqual(ids.map((_, index) => (index + 1).toString(16)));
-  for (const request of daemon.requests) expect(Object.keys(request)).not.toContain("sha256");
+  for (const request of daemon.requests) expect(Object.keys(request)).not.toContain("trailer");
   await ping(control);
   control.close();
 });

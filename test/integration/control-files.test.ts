@@ -18,6 +18,7 @@ import {
 } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { crc32 } from "node:zlib";
 import { Daemon } from "../control/daemon.ts";
 import { frame, type Json, type RawPeer } from "../control/raw-peer.ts";
 import { answersPing, closedAndServing } from "../control/still-answers.ts";
@@ -216,12 +217,12 @@ test("files: with a hash behind it, a file that changes while it is read is told
     for (const change of [() => truncateSync(path, 1000), () => appendFileSync(path, "more")]) {
       writeFileSync(path, randomBytes(16 * 1024 * 1024));
       peer.socket.pause();
-      peer.send({ v: 1, t: "file_get", id: "g", path, sha256: "trailer" });
+      peer.send({ v: 1, t: "file_get", id: "g", path, trailer: "sha256" });
       await Bun.sleep(50);
       change();
       peer.socket.resume();
       const reply = await peer.reply();
-      expect(reply).toMatchObject({ t: "file_data", size: 16 * 1024 * 1024 + 32, sha256: "trailer" });
+      expect(reply).toMatchObject({ t: "file_data", size: 16 * 1024 * 1024 + 32, trailer: "sha256" });
       const raw = await peer.take(16 * 1024 * 1024 + 32);
       expect(raw?.subarray(-32)).toEqual(Buffer.alloc(32));
       await answersPing(peer);
@@ -249,9 +250,13 @@ test("files: get of a range, past the end and with its hash", () =>
     );
     expect((await get(peer, path, { offset: 299_999, length: 50 })).raw).toEqual(content.subarray(299_999));
     expect((await get(peer, path, { offset: 400_000 })).reply).toMatchObject({ size: 0, total: 300_000 });
-    const hashed = await get(peer, path, { offset: 10, length: 20, sha256: "trailer" });
+    const hashed = await get(peer, path, { offset: 10, length: 20, trailer: "sha256" });
     expect(hashed.raw).toEqual(Buffer.concat([content.subarray(10, 30), sha256(content.subarray(10, 30))]));
     expect((await get(peer, path, { offset: -1 })).reply).toMatchObject({ t: "err", code: "bad_request" });
+    const checked = await get(peer, path, { offset: 10, length: 20, trailer: "crc32" });
+    const crc = Buffer.from([1, 0, 0, 0, 0]);
+    crc.writeUInt32BE(crc32(content.subarray(10, 30)), 1);
+    expect(checked.raw).toEqual(Buffer.concat([content.subarray(10, 30), crc]));
     await answersPing(peer);
   }));
 
@@ -339,18 +344,18 @@ test("files: put with a hash that does not fit the content changes nothing", () 
       t: "err",
       code: "hash_mismatch",
     });
-    expect(await put(peer, path, Buffer.concat([content, Buffer.alloc(32)]), { sha256: "trailer" })).toMatchObject({
+    expect(await put(peer, path, Buffer.concat([content, Buffer.alloc(32)]), { trailer: "sha256" })).toMatchObject({
       t: "err",
       code: "hash_mismatch",
     });
-    expect(await put(peer, path, Buffer.alloc(31), { sha256: "trailer" })).toMatchObject({
+    expect(await put(peer, path, Buffer.alloc(31), { trailer: "sha256" })).toMatchObject({
       t: "err",
       code: "bad_request",
     });
     expect(readFileSync(path, "utf8")).toBe("old");
     expect(readdirSync(root)).toEqual(["f"]);
     expect(await put(peer, path, content, { sha256: sha256(content).toString("hex") })).toMatchObject({ t: "ok" });
-    expect(await put(peer, path, Buffer.concat([content, sha256(content)]), { sha256: "trailer" })).toMatchObject({
+    expect(await put(peer, path, Buffer.concat([content, sha256(content)]), { trailer: "sha256" })).toMatchObject({
       t: "ok",
     });
     expect(readFileSync(path)).toEqual(content);

@@ -1,8 +1,7 @@
-import { createHash } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { trailerBytes } from "#protocol/control/limits.ts";
 import type { RequestOf } from "#protocol/control/requests.ts";
+import { ContentCheck } from "#protocol/control/trailer.ts";
 import type { Reply } from "../reply.ts";
 import { BrokenReplyError, RequestError, systemFailure } from "../request-error.ts";
 import { permOf } from "./attributes.ts";
@@ -20,8 +19,7 @@ type Send = (chunk: Uint8Array) => Promise<void>;
 
 /**
  * `file_get`. Sends exactly as many bytes as it announced: what a file gains meanwhile is left out, and one that loses bytes
- * breaks the connection, which is all that v1 allows. With `sha256: "trailer"` 32 bytes more follow, counted in `size`:
- * the hash of what was sent, or zeros when the file changed meanwhile; the stream stays in step then.
+ * breaks the connection, which is all that v1 allows. With a trailer such a file is called off, and the stream stays in step.
  */
 export async function getFile(paths: GuestPaths, request: RequestOf<"file_get">): Promise<Reply> {
   const path = request.nofollow === true ? await paths.entry(request.path) : await paths.target(request.path);
@@ -45,22 +43,22 @@ async function replyFrom(file: FileHandle, request: RequestOf<"file_get">): Prom
   const stats = await file.stat();
   if (!stats.isFile()) throw new RequestError("bad_request", "not a regular file");
   const { offset = 0, length = Number.MAX_SAFE_INTEGER } = request;
-  const trailer = request.sha256 === "trailer";
+  const check = request.trailer === undefined ? undefined : new ContentCheck(request.trailer);
   const unsized = stats.blocks === 0 && stats.size <= unsizedBytes;
   const whole = unsized || stats.size <= wholeBytes ? await readWhole(file) : undefined;
   const size = Math.max(0, Math.min(whole?.length ?? stats.size, offset + length) - offset);
   const fields = {
     t: "file_data",
-    size: size + (trailer ? trailerBytes : 0),
+    size: size + (check?.length ?? 0),
     perm: permOf(stats),
     mtime: stats.mtimeMs / 1000,
     total: whole?.length ?? stats.size,
-    ...(trailer ? { sha256: "trailer" } : {}),
+    ...(check === undefined ? {} : { trailer: check.kind }),
   };
   const content = { file, whole, stats, offset, size };
   return {
     fields,
-    body: (send) => (trailer ? sendHashed(content, send) : sendPlain(content, send)),
+    body: (send) => (check === undefined ? sendPlain(content, send) : sendChecked(content, check, send)),
     close: () => file.close(),
   };
 }
@@ -96,17 +94,16 @@ async function sendPlain(content: Content, send: Send): Promise<void> {
     throw new BrokenReplyError(`a file lost ${content.size - sent} of ${content.size} bytes while it was read`);
 }
 
-async function sendHashed(content: Content, send: Send): Promise<void> {
-  const hash = createHash("sha256");
+async function sendChecked(content: Content, check: ContentCheck, send: Send): Promise<void> {
   const sent = await sendContent(content, (chunk) => {
-    hash.update(chunk);
+    check.update(chunk);
     return send(chunk);
   });
   for (let missing = content.size - sent; missing > 0; missing -= chunkBytes) {
     await send(Buffer.alloc(Math.min(missing, chunkBytes)));
   }
   const intact = sent === content.size && !(await changed(content));
-  await send(intact ? hash.digest() : Buffer.alloc(trailerBytes));
+  await send(intact ? check.seal() : check.callOff());
 }
 
 /** Returns the bytes sent, which are fewer than announced when the file ends early or cannot be read any further. */
@@ -115,18 +112,33 @@ async function sendContent({ file, whole, offset, size }: Content, send: Send): 
     if (size > 0) await send(whole.subarray(offset, offset + size));
     return size;
   }
+  // The next chunk is read while the one before it is sent.
+  let ahead = readChunk(file, offset, size);
   let sent = 0;
-  while (sent < size) {
-    const chunk = Buffer.allocUnsafe(Math.min(chunkBytes, size - sent));
-    const bytesRead = await file.read(chunk, 0, chunk.length, offset + sent).then(
-      (result) => result.bytesRead,
-      () => 0,
-    );
-    if (bytesRead === 0) return sent;
-    await send(chunk.subarray(0, bytesRead));
-    sent += bytesRead;
+  try {
+    for (;;) {
+      const chunk = await ahead;
+      if (chunk.length === 0) return sent;
+      sent += chunk.length;
+      ahead = readChunk(file, offset + sent, size - sent);
+      await send(chunk);
+    }
+  } finally {
+    // The file is closed next.
+    await ahead;
   }
-  return sent;
+}
+
+/** At most so many bytes; none at the end, and none of a file that cannot be read any further. */
+async function readChunk(file: FileHandle, offset: number, wanted: number): Promise<Buffer> {
+  if (wanted === 0) return Buffer.alloc(0);
+  const chunk = Buffer.allocUnsafe(Math.min(chunkBytes, wanted));
+  try {
+    const { bytesRead } = await file.read(chunk, 0, chunk.length, offset);
+    return chunk.subarray(0, bytesRead);
+  } catch {
+    return Buffer.alloc(0);
+  }
 }
 
 async function changed({ file, whole, stats }: Content): Promise<boolean> {

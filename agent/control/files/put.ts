@@ -1,9 +1,9 @@
-import { createHash, type Hash, randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, rename, stat, statfs, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { trailerBytes } from "#protocol/control/limits.ts";
 import type { RequestOf } from "#protocol/control/requests.ts";
+import { ContentCheck } from "#protocol/control/trailer.ts";
 import { ok, type Reply, type RequestBody } from "../reply.ts";
 import { RequestError, systemFailure } from "../request-error.ts";
 import type { GuestPaths } from "./guest-paths.ts";
@@ -69,35 +69,51 @@ async function refuseEarly(path: string, folder: string, size: number): Promise<
   if (size > free) throw new RequestError("no_space", `${size} bytes do not fit: ${folder} has ${free} bytes free`);
 }
 
-/** Writes the content and checks what was announced of it. */
-async function receive(file: FileHandle, { sha256 }: RequestOf<"file_put">, body: RequestBody): Promise<void> {
-  const hash = sha256 === undefined ? undefined : createHash("sha256");
-  if (sha256 !== "trailer") {
-    await write(file, body, body.size, hash);
-    if (hash !== undefined && hash.digest("hex") !== sha256) throw mismatch();
-    return;
-  }
-  if (body.size < trailerBytes)
-    throw new RequestError("bad_request", "file_put: no room for the hash that ends the content");
-  const rest = await write(file, body, body.size - trailerBytes, hash);
-  const announced = await collect(rest, body);
-  if (hash === undefined || !hash.digest().equals(announced)) throw mismatch();
+/** Writes the content and checks it against what was announced, before or behind it. */
+async function receive(file: FileHandle, request: RequestOf<"file_put">, body: RequestBody): Promise<void> {
+  const hash = request.sha256 === undefined ? undefined : createHash("sha256");
+  const check = request.trailer === undefined ? undefined : new ContentCheck(request.trailer);
+  const size = body.size - (check?.length ?? 0);
+  if (size < 0) throw new RequestError("bad_request", "file_put: no room for the trailer");
+  const behind = await write(file, body, size, (content) => {
+    hash?.update(content);
+    check?.update(content);
+  });
+  if (check !== undefined) refuseUnlessWhole(check, await collect(behind, body));
+  if (hash !== undefined && hash.digest("hex") !== request.sha256) throw damaged();
 }
 
-function mismatch(): RequestError {
-  return new RequestError("hash_mismatch", "file transfer failed: the content does not have the announced hash");
+function refuseUnlessWhole(check: ContentCheck, trailer: Uint8Array): void {
+  switch (check.judge(trailer)) {
+    case "whole":
+      return;
+    case "called off":
+      throw new RequestError("hash_mismatch", "file transfer failed: the sender called it off");
+    case "damaged":
+      throw damaged();
+  }
+}
+
+function damaged(): RequestError {
+  return new RequestError("hash_mismatch", "file transfer failed: the content is not what was announced");
 }
 
 /** Writes exactly `size` bytes. Returns what the last piece held beyond them. */
-async function write(file: FileHandle, body: RequestBody, size: number, hash: Hash | undefined): Promise<Uint8Array> {
+async function write(
+  file: FileHandle,
+  body: RequestBody,
+  size: number,
+  onContent: (content: Uint8Array) => void,
+): Promise<Uint8Array> {
   let left = size;
   while (left > 0) {
     const piece = await body.next();
     if (piece === undefined) break;
     const content = piece.subarray(0, left);
-    hash?.update(content);
-    await writeAll(file, content);
     left -= content.length;
+    const written = writeAll(file, content);
+    onContent(content);
+    await written;
     if (left === 0) return piece.subarray(content.length);
   }
   return new Uint8Array(0);

@@ -1,7 +1,5 @@
 /** The file requests over one connection: paths are the guest's, absolute. What touches the host's disk is in transfer/. */
-import { createHash } from "node:crypto";
 import { posix } from "node:path";
-import { trailerBytes } from "#protocol/control/limits.ts";
 import type { WireMessage } from "#protocol/control/message.ts";
 import {
   type FileData,
@@ -11,10 +9,11 @@ import {
   fileListReply,
   fileStatReply,
 } from "#protocol/control/replies.ts";
+import { ContentCheck, maxTrailerBytes, preferredTrailer } from "#protocol/control/trailer.ts";
 import type { ControlConnection } from "./connection.ts";
 import { timeouts } from "./core.ts";
 import { ControlError } from "./error.ts";
-import { hashedUpload, type UploadSource } from "./upload.ts";
+import { checkedUpload, type UploadSource } from "./upload.ts";
 
 /** entries a page: well below the 4 MiB of a frame */
 const pageEntries = 4_000;
@@ -106,7 +105,7 @@ export interface PutOptions {
 }
 
 /**
- * Uploads a file. With our own daemon its content is hashed on the way; a source that changes meanwhile then fails with `changed`,
+ * Uploads a file. With our own daemon its content is checked on the way; a source that changes meanwhile then fails with `changed`,
  * the guest's file stays as it was and the connection usable. With a stock daemon the connection has to be closed for that.
  */
 export async function putFile(
@@ -117,11 +116,11 @@ export async function putFile(
 ): Promise<void> {
   const what = `file_put ${path}`;
   const limit = control.hello.max_put;
-  if (limit !== undefined && source.size + trailerBytes > limit)
+  if (limit !== undefined && source.size + maxTrailerBytes > limit)
     throw new ControlError("too_large", `${what}: ${source.size} bytes are over the guest's limit of ${limit}`);
   if (!control.hasCap("file")) throw new ControlError("unavailable", `${what}: the guest takes no files`);
-  const hashed = control.hasCap("file.hash") ? hashedUpload(source) : undefined;
-  const upload = { size: source.size, pieces: source.pieces, onProgress, ...hashed?.upload };
+  const checked = control.hasCap("file.trailer") ? checkedUpload(source) : undefined;
+  const upload = { size: source.size, pieces: source.pieces, onProgress, ...checked?.upload };
   try {
     await control.request(
       {
@@ -129,14 +128,14 @@ export async function putFile(
         path,
         size: upload.size,
         perm: (mode & 0o777).toString(8),
-        ...(hashed === undefined ? {} : { sha256: "trailer" }),
+        ...(checked === undefined ? {} : { trailer: checked.trailer }),
         ...(mtime === undefined ? {} : { mtime }),
         ...(sync === undefined ? {} : { sync }),
       },
       { timeoutMs: timeouts.transfer, what, upload },
     );
   } catch (error) {
-    throw hashed?.failure(what) ?? error;
+    throw checked?.failure(what) ?? error;
   }
 }
 
@@ -145,7 +144,7 @@ export interface GetOptions {
   readonly offset?: number | undefined;
   /** *extension* `file.range`: bytes wanted at most */
   readonly length?: number | undefined;
-  /** called once, before the first piece, with what the guest announced: the sizes without the trailing hash */
+  /** called once, before the first piece, with what the guest announced: the size without the trailer */
   readonly onStart?: ((data: FileData) => Promise<void> | void) | undefined;
   readonly onPiece: (piece: Uint8Array) => Promise<void> | void;
 }
@@ -163,24 +162,24 @@ export async function getFile(
   const ranged = offset !== undefined || length !== undefined;
   if (ranged && !control.hasCap("file.range"))
     throw new ControlError("unavailable", `${what}: the guest sends whole files only`);
-  const receiver = new HashedReceiver(what, onStart, onPiece);
+  const receiver = new CheckedReceiver(what, onStart, onPiece);
   const reply = await control.request(
     {
       t: "file_get",
       path,
       ...(offset === undefined ? {} : { offset }),
       ...(length === undefined ? {} : { length }),
-      ...(control.hasCap("file.hash") ? { sha256: "trailer" } : {}),
+      ...(control.hasCap("file.trailer") ? { trailer: preferredTrailer } : {}),
     },
     { timeoutMs: timeouts.transfer, what, sink: (piece, message) => receiver.take(piece, message) },
   );
   return receiver.finish(reply);
 }
 
-/** Parts the content from the hash behind it. */
-class HashedReceiver {
-  readonly #hash = createHash("sha256");
+/** Parts the content from the trailer behind it. */
+class CheckedReceiver {
   readonly #trailer: Uint8Array[] = [];
+  #check: ContentCheck | undefined;
   #data: FileData | undefined;
   /** content bytes still to come */
   #left = 0;
@@ -192,32 +191,37 @@ class HashedReceiver {
   ) {}
 
   async take(piece: Uint8Array, message: WireMessage): Promise<void> {
-    const data = this.#data ?? (await this.#begin(message));
+    if (this.#data === undefined) await this.#begin(message);
     const content = piece.subarray(0, this.#left);
     this.#left -= content.length;
     if (content.length < piece.length) this.#trailer.push(piece.subarray(content.length));
     if (content.length === 0) return;
-    if (data.sha256 !== undefined) this.#hash.update(content);
-    await this.onPiece(content);
+    const taken = this.onPiece(content);
+    this.#check?.update(content);
+    await taken;
   }
 
   async finish(message: WireMessage): Promise<FileData> {
     const data = this.#data ?? (await this.#begin(message));
-    if (data.sha256 === undefined) return data;
-    const announced = Buffer.concat(this.#trailer);
-    if (this.#hash.digest().equals(announced)) return data;
-    if (announced.every((byte) => byte === 0))
-      throw new ControlError("changed", `${this.what}: the file changed while it was read`);
-    throw new ControlError("hash_mismatch", `${this.what}: the content was damaged on the way`);
+    switch (this.#check?.judge(Buffer.concat(this.#trailer))) {
+      case undefined:
+      case "whole":
+        return data;
+      case "called off":
+        throw new ControlError("changed", `${this.what}: the file changed while it was read`);
+      case "damaged":
+        throw new ControlError("hash_mismatch", `${this.what}: the content was damaged on the way`);
+    }
   }
 
   async #begin(message: WireMessage): Promise<FileData> {
     const parsed = fileDataReply.safeParse(message);
     if (!parsed.success) throw new ControlError("protocol", `${this.what}: answered with ${JSON.stringify(message.t)}`);
-    const trailer = parsed.data.sha256 === undefined ? 0 : trailerBytes;
-    if (parsed.data.size < trailer) throw new ControlError("protocol", `${this.what}: no room for the hash`);
-    this.#data = { ...parsed.data, size: parsed.data.size - trailer };
-    this.#left = this.#data.size;
+    const { trailer, size } = parsed.data;
+    this.#check = trailer === undefined ? undefined : new ContentCheck(trailer);
+    this.#left = size - (this.#check?.length ?? 0);
+    if (this.#left < 0) throw new ControlError("protocol", `${this.what}: no room for the trailer`);
+    this.#data = { ...parsed.data, size: this.#left };
     await this.onStart?.(this.#data);
     return this.#data;
   }

@@ -1,5 +1,4 @@
-import { createHash } from "node:crypto";
-import { trailerBytes } from "#protocol/control/limits.ts";
+import { ContentCheck, preferredTrailer, type TrailerKind } from "#protocol/control/trailer.ts";
 import type { Upload } from "./connection.ts";
 import { ControlError } from "./error.ts";
 
@@ -14,28 +13,29 @@ export interface UploadSource {
 /** A source that ends early is made up with zeros as far as this; beyond it a new connection is cheaper. */
 const paddedBytes = 8 * 1024 * 1024;
 
-export interface HashedUpload {
+export interface CheckedUpload {
+  readonly trailer: TrailerKind;
   readonly upload: Pick<Upload, "size" | "pieces">;
   /** why the source spoiled the upload, when it did */
   failure(what: string): ControlError | undefined;
 }
 
 /**
- * The source with its hash behind it (`sha256: "trailer"`). When the source fails, shrinks or grows, the announced length is kept
- * and the hash is made wrong, so that the daemon throws the content away and the connection stays in step.
+ * The source with a trailer behind it. When the source fails, shrinks or grows, the announced length is kept and the content called off, so
+ * that the daemon throws it away and the connection stays in step.
  */
-export function hashedUpload(source: UploadSource): HashedUpload {
+export function checkedUpload(source: UploadSource): CheckedUpload {
+  const check = new ContentCheck(preferredTrailer);
   let failed: ((what: string) => ControlError) | undefined;
   const changed = (how: string) => (what: string) =>
     new ControlError("changed", `${what}: the source ${how} while it was read`);
 
   async function* pieces(): AsyncGenerator<Uint8Array> {
-    const hash = createHash("sha256");
     let left = source.size;
     try {
       for await (const piece of source.pieces) {
         const content = piece.subarray(0, left);
-        hash.update(content);
+        check.update(content);
         left -= content.length;
         if (content.length > 0) yield content;
         if (content.length < piece.length) {
@@ -51,11 +51,12 @@ export function hashedUpload(source: UploadSource): HashedUpload {
     }
     if (left > paddedBytes) throw new Error("the source ended early");
     if (left > 0) yield Buffer.alloc(left);
-    yield failed === undefined ? hash.digest() : Buffer.alloc(trailerBytes);
+    yield failed === undefined ? check.seal() : check.callOff();
   }
 
   return {
-    upload: { size: source.size + trailerBytes, pieces: pieces() },
+    trailer: check.kind,
+    upload: { size: source.size + check.length, pieces: pieces() },
     failure: (what) => failed?.(what),
   };
 }

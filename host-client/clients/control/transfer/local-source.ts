@@ -27,11 +27,18 @@ export async function openLocalSource(path: string): Promise<LocalSource> {
     throw new ControlError("local", `${path} is not a regular file`);
   }
   async function* pieces(): AsyncGenerator<Uint8Array> {
-    for (;;) {
-      const chunk = Buffer.allocUnsafe(chunkBytes);
-      const { bytesRead } = await file.read(chunk, 0, chunkBytes, null);
-      if (bytesRead === 0) break;
-      yield chunk.subarray(0, bytesRead);
+    // The next chunk is read while the one before it is sent.
+    let ahead = readChunk(file);
+    try {
+      for (let chunk = await ahead; chunk.length > 0; chunk = await ahead) {
+        ahead = readChunk(file);
+        // Taken up when it is awaited; until then nobody may take its failure for unhandled.
+        ahead.catch(() => {});
+        yield chunk;
+      }
+    } finally {
+      // The file is closed next.
+      await ahead.catch(() => {});
     }
     const now = await file.stat();
     if (now.mtimeMs !== stats.mtimeMs || now.size !== stats.size)
@@ -44,4 +51,10 @@ export async function openLocalSource(path: string): Promise<LocalSource> {
     mtime: stats.mtimeMs / 1000,
     close: () => file.close(),
   };
+}
+
+async function readChunk(file: FileHandle): Promise<Buffer> {
+  const chunk = Buffer.allocUnsafe(chunkBytes);
+  const { bytesRead } = await file.read(chunk, 0, chunkBytes, null);
+  return chunk.subarray(0, bytesRead);
 }
