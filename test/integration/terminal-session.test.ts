@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash, randomBytes } from "node:crypto";
 import { type LocalAgent, startLocalAgent } from "#test/shell/agent.ts";
-import { promptShell, sourceCli } from "#test/terminal/cli.ts";
+import { asleep, promptShell, sleepingCommand, sourceCli } from "#test/terminal/cli.ts";
 import { TestTerminal } from "#test/terminal/terminal.ts";
 
 setDefaultTimeout(30_000);
@@ -58,13 +58,18 @@ describe.concurrent("a session at a terminal", () => {
   test("has ^C interrupt what runs, and ^Z and fg stop it and go on", async () => {
     await using terminal = await open();
     await terminal.until("guest>");
-    terminal.type("sleep 100\r");
-    await terminal.press("\x03", /\^C\nguest>$/m);
-    terminal.type("clear; sleep 100\r");
-    await terminal.press("\x1a", "Stopped");
+    terminal.type(`${sleepingCommand}\r`);
+    await terminal.until(asleep);
+    terminal.type("\x03");
+    await terminal.until(/\^C\nguest>$/m);
+    terminal.type(`clear; ${sleepingCommand}\r`);
+    await terminal.until(() => asleep.test(terminal.text) && !terminal.text.includes("^C"));
+    terminal.type("\x1a");
+    await terminal.until(/Stopped[^\n]*\nguest>$/m);
     terminal.type("clear; jobs -s; fg\r");
-    await terminal.until(/Stopped +sleep 100\nsleep 100/);
-    await terminal.press("\x03", /\^C\nguest>$/m);
+    await terminal.until(/Stopped.*\n.*sleep 100'$/m);
+    terminal.type("\x03");
+    await terminal.until(/\^C\nguest>$/m);
     await leave(terminal);
   });
 

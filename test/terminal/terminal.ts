@@ -66,20 +66,6 @@ export class TestTerminal implements AsyncDisposable {
     this.#tell({ write: Buffer.from(keys as string).toString("base64") });
   }
 
-  /** Presses a key, and again while it has no effect: a program that is still starting cannot be interrupted yet. */
-  async press(key: string, effect: string | RegExp): Promise<void> {
-    const deadline = performance.now() + untilMs;
-    for (;;) {
-      this.type(key);
-      try {
-        await this.until(effect, 1_000);
-        return;
-      } catch (error) {
-        if (performance.now() > deadline) throw error;
-      }
-    }
-  }
-
   resize(cols: number, rows: number): void {
     this.#screen.resize(cols, rows);
     this.#tell({ resize: [cols, rows] });

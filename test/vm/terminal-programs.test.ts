@@ -1,7 +1,7 @@
 /** Real programs of a real guest at a real terminal, through `vmapp shell`: what the user sees. */
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Guest } from "#host/guest.ts";
-import { builtCli } from "#test/terminal/cli.ts";
+import { asleep, builtCli, sleepingCommand } from "#test/terminal/cli.ts";
 import { TestTerminal } from "#test/terminal/terminal.ts";
 import { bootTimeoutMs, sharedVm } from "./fixture.ts";
 
@@ -59,13 +59,18 @@ describe("at a terminal joined to the guest", () => {
   test("^C interrupts, and ^Z and fg stop a job and go on with it", async () => {
     await using terminal = await open([]);
     await terminal.until(prompt);
-    terminal.type("sleep 100\r");
-    await terminal.press("\x03", /\^C\n[^\n]*[#$]$/m);
-    terminal.type("clear; sleep 200\r");
-    await terminal.press("\x1a", "Stopped");
+    terminal.type(`${sleepingCommand}\r`);
+    await terminal.until(asleep);
+    terminal.type("\x03");
+    await terminal.until(/\^C\n[^\n]*[#$]$/m);
+    terminal.type(`clear; ${sleepingCommand}\r`);
+    await terminal.until(() => asleep.test(terminal.text) && !terminal.text.includes("^C"));
+    terminal.type("\x1a");
+    await terminal.until(/Stopped[^\n]*\n[^\n]*[#$]$/m);
     terminal.type("clear; fg\r");
-    await terminal.until(/^sleep 200$/m);
-    await terminal.press("\x03", /\^C\n[^\n]*[#$]$/m);
+    await terminal.until(/sleep 100'?$/m);
+    terminal.type("\x03");
+    await terminal.until(/\^C\n[^\n]*[#$]$/m);
     terminal.type("echo still $((40 + 2)); exit 7\r");
     expect((await terminal.exited).code).toBe(7);
     expect(terminal.text).toContain("still 42");
