@@ -25,7 +25,23 @@ export function createConsoleService({ log }: { log: Log }): Service {
 async function serve({ peer: { socket, spoke }, place, log }: { peer: Peer; place: Place; log: Log }): Promise<void> {
   const session = new Session(place);
   const channel = Channel.overSocket(socket, () => session.interrupt());
+  spokeWhenBusy({ socket, spoke });
   await serveConsole({ channel, session, log, onSpoke: spoke });
   // Destroying in the callback: what is queued goes out first, and some transports pass no half-close on.
   socket.end(() => socket.destroy());
+}
+
+/** so many bytes of a first message show that the peer is not idle */
+const busyBytes = 1024 * 1024;
+
+/** A first message may be a snapshot, which takes longer to arrive than an idle peer is kept. */
+function spokeWhenBusy({ socket, spoke }: Peer): void {
+  let received = 0;
+  const count = (chunk: Uint8Array): void => {
+    received += chunk.length;
+    if (received < busyBytes) return;
+    socket.off("data", count);
+    spoke();
+  };
+  socket.on("data", count);
 }

@@ -39,6 +39,8 @@ export class Session {
   /** a layer to start from, until the first boot has put it in place */
   #layer: Uint8Array | undefined;
   #running: RunningCommand | undefined;
+  /** how often the session was interrupted: an interrupt may come before the command that it is meant for has started */
+  #interrupts = 0;
 
   /** A session that nobody described: no trees, standing where its place says. */
   constructor(place: Place) {
@@ -68,8 +70,9 @@ export class Session {
     return this.#release();
   }
 
-  /** Kills the command that runs, if one does: its answer is then how it ended. */
+  /** Kills the command of the call under way, if there is one: its answer is then how it ended. */
   interrupt(): void {
+    this.#interrupts++;
     this.#running?.kill();
   }
 
@@ -80,6 +83,7 @@ export class Session {
   }
 
   async exec({ cmd, timeoutMs }: ExecParams): Promise<ExecResult> {
+    const interrupts = this.#interrupts;
     await this.#boot();
     const [name] = cmd;
     if (name === undefined) throw new ConsoleError("invalidParams", "an empty command");
@@ -88,6 +92,7 @@ export class Session {
     // Another program would print the physical path, which is not the name that the client knows.
     if (name === "pwd" && cmd.length === 1) return plainResult({ code: 0, stdout: `${cwd}\n` });
     this.#running = startCommand({ argv: cmd, cwd, env: { ...this.#place.environment(), PWD: cwd }, timeoutMs });
+    if (interrupts !== this.#interrupts) this.#running.kill();
     try {
       return await this.#running.result;
     } finally {

@@ -105,6 +105,21 @@ describe("bytes that are not the protocol", () => {
   });
 });
 
+test("a first message that is large may take its time, and an idle peer may not", async () => {
+  using idle = await socketPeer(agent.directory);
+  using slow = await socketPeer(agent.directory);
+  const request = { jsonrpc: "2.0", id: Long.fromNumber(1), method: "write", params: { path: "/dev/full/x" } };
+  const frame = documentWith(request, Buffer.alloc(3 * 1024 * 1024));
+  const bytes = Buffer.concat([header(frame.length), frame]);
+  slow.peer.sendBytes(bytes.subarray(0, 2 * 1024 * 1024));
+  const start = Date.now();
+  expect(await idle.peer.receive()).toBeUndefined();
+  expect(Date.now() - start).toBeGreaterThan(5_000);
+  await Bun.sleep(500);
+  slow.peer.sendBytes(bytes.subarray(2 * 1024 * 1024));
+  expect(await slow.peer.receive()).toMatchObject({ id: 1, error: { code: -32007 } });
+}, 30_000);
+
 describe("the end of a session", () => {
   test("is said by quit, to which nothing answers", async () => {
     await using server = stdioServer();
@@ -175,18 +190,31 @@ describe("the end of a session", () => {
 
 describe("a stop", () => {
   test("does not wait for a running command: it is killed, and answered with how it ended", async () => {
-    await using server = stdioServer();
-    server.peer.send({
-      jsonrpc: "2.0",
-      id: 0,
-      method: "exec",
-      params: { cmd: ["sh", "-c", "echo begun; sleep 60; echo never"] },
-    });
-    await Bun.sleep(300);
-    server.peer.notify("stop");
-    expect(await server.peer.receive()).toMatchObject({ id: 0, result: { code: 137, stdout: Buffer.from("begun\n") } });
-    server.peer.send({ jsonrpc: "2.0", id: 1, method: "exec", params: { cmd: ["echo", "again"] } });
-    expect(await server.peer.receive()).toMatchObject({ id: 1, result: { code: 0 } });
+    const directory = mkdtempSync(join(tmpdir(), "vmapp-console-"));
+    try {
+      await using server = stdioServer();
+      const line = `echo begun; echo $$ > ${directory}/pid; sleep 60; echo never`;
+      server.peer.send({ jsonrpc: "2.0", id: 0, method: "exec", params: { cmd: ["sh", "-c", line] } });
+      await writtenPid(join(directory, "pid"));
+      server.peer.notify("stop");
+      expect(await server.peer.receive()).toMatchObject({
+        id: 0,
+        result: { code: 137, stdout: Buffer.from("begun\n") },
+      });
+      server.peer.send({ jsonrpc: "2.0", id: 1, method: "exec", params: { cmd: ["echo", "again"] } });
+      expect(await server.peer.receive()).toMatchObject({ id: 1, result: { code: 0 } });
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  });
+
+  test("that comes right behind a command finds it, however far its start has got", async () => {
+    using connection = await socketPeer(agent.directory);
+    for (let id = 0; id < 20; id++) {
+      connection.peer.send({ jsonrpc: "2.0", id, method: "exec", params: { cmd: ["sleep", "60"] } });
+      connection.peer.notify("stop");
+      expect(await connection.peer.receive()).toMatchObject({ id, result: { code: 137 } });
+    }
   });
 
   test("and a start may come at any time and answer nothing", async () => {
