@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Binary } from "bson";
+import { runRestore } from "#agent/console/restore.ts";
 import { Console, type ConsoleOptions } from "#host/clients/console/console.ts";
 import { listChanges, makeChanges } from "#test/console/changes.ts";
 import { type GuestRoot, guestRoot, guestRootObstacle } from "#test/console/guest-root.ts";
@@ -187,6 +188,25 @@ describe.skipIf(obstacle !== undefined)("a session in a guest", () => {
     await merged.session.stop();
     // A snapshot is applied once, to the session that begins with it.
     expect(await merged.sh("ls /root/w | grep -c '^kept$' || true")).toBe("0\n");
+  });
+
+  test("snapshots while commands go on making and removing files, and what it writes can be restored", async () => {
+    await using own = await guest();
+    // They end by themselves, whatever becomes of the test: their processes are this machine's.
+    const churn = `end=$(($(date +%s) + 20)); for w in 1 2 3; do (
+      while [ ! -e /root/stop ] && [ "$(date +%s)" -lt $end ]; do
+        mkdir -p /root/c$w/d; echo x > /root/c$w/d/f; ln /root/c$w/d/f /root/c$w/l; ln -s f /root/c$w/s; rm -r /root/c$w
+      done) >/dev/null 2>&1 & done`;
+    await own.sh(churn);
+    for (let round = 0; round < 20; round++) {
+      const layer = join(directory, "churn.tar");
+      writeFileSync(layer, await own.session.snapshot());
+      const target = join(directory, "churn");
+      mkdirSync(target);
+      await runRestore([layer, target]);
+      rmSync(target, { recursive: true });
+    }
+    await own.sh("touch /root/stop");
   });
 
   test("writes a layer that GNU tar reads, holes and whiteouts in the common form", async () => {

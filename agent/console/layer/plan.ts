@@ -20,6 +20,16 @@ export interface PlanOptions {
 
 const slash = Buffer.from("/");
 
+/** The name leads nowhere any more, or to something else than it did. Commands go on while their files are listed. */
+export function isGone(error: unknown): boolean {
+  if (!(error instanceof Error) || !("code" in error)) return false;
+  return error.code === "ENOENT" || error.code === "ENOTDIR" || error.code === "ELOOP";
+}
+
+function unlessGone(error: unknown): undefined {
+  if (!isGone(error)) throw error;
+}
+
 /** Parents come before their children, and names of a directory in the order of their bytes. */
 export async function* planLayer({ upper, excluded }: PlanOptions): AsyncGenerator<PlannedEntry> {
   const keys = excluded.map((path) => key(Buffer.from(path.replace(/\/+$/, "").slice(1))));
@@ -31,12 +41,13 @@ export async function* planLayer({ upper, excluded }: PlanOptions): AsyncGenerat
   yield* walk(Buffer.from(upper), Buffer.alloc(0));
 
   async function* walk(directory: Buffer, prefix: Buffer): AsyncGenerator<PlannedEntry> {
-    const names = (await readdir(directory, { encoding: "buffer" })) as Buffer[];
+    const names = ((await readdir(directory, { encoding: "buffer" }).catch(unlessGone)) ?? []) as Buffer[];
     for (const own of names.sort(Buffer.compare)) {
       const name = prefix.length === 0 ? own : Buffer.concat([prefix, slash, own]);
       if (left.has(key(name))) continue;
       const path = Buffer.concat([directory, slash, own]);
-      const stats = await lstat(path, { bigint: true });
+      const stats = await lstat(path, { bigint: true }).catch(unlessGone);
+      if (stats === undefined) continue;
       if (isWhiteout(stats)) {
         yield* release({ kind: "whiteout", name });
       } else if (!stats.isDirectory()) {
@@ -84,6 +95,10 @@ function isWhiteout(stats: BigIntStats): boolean {
 }
 
 function isOpaque(path: Buffer): boolean {
-  const value = getXattr(path, opaqueXattr);
-  return value?.length === 1 && value[0] === 0x79;
+  try {
+    const value = getXattr(path, opaqueXattr);
+    return value?.length === 1 && value[0] === 0x79;
+  } catch (error) {
+    return unlessGone(error) ?? false;
+  }
 }

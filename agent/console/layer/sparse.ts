@@ -1,4 +1,5 @@
 /** The body of a file in a layer: all of it, or GNU tar's sparse format 1.0 where holes are worth leaving out. */
+import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dataExtents, type Extent } from "#sys/extents.ts";
 import { paddedToBlock, paxKeys, tarBlockBytes } from "./format.ts";
@@ -18,7 +19,8 @@ export class FileBody {
   ) {}
 
   static async open(path: Buffer): Promise<FileBody> {
-    const handle = await open(path, "r");
+    // What was a file a moment ago may be a link or a FIFO by now, which must neither be followed nor waited for.
+    const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       const { size } = await handle.stat();
       const extents = dataExtents(handle.fd, size);

@@ -6,7 +6,7 @@ import { ByteChunks } from "#protocol/console/document-writer.ts";
 import { ConsoleError } from "#protocol/console/errors.ts";
 import { getXattr, listXattrs } from "#sys/file-attributes.ts";
 import { type LayerHeader, opaqueName, overlayXattrPrefix, paxKeys, tarBlockBytes, whiteoutPrefix } from "./format.ts";
-import { type PlannedEntry, type PlanOptions, planLayer } from "./plan.ts";
+import { isGone, type PlannedEntry, type PlanOptions, planLayer } from "./plan.ts";
 import { FileBody } from "./sparse.ts";
 
 export interface LayerOptions extends PlanOptions {
@@ -72,7 +72,10 @@ class LayerWriter {
       case "opaque":
         return this.#marker(Buffer.concat([entry.name, Buffer.from(`/${opaqueName}`)]));
       case "node":
-        return this.#node(entry);
+        return this.#node(entry).catch((error: unknown) => {
+          // Removed or replaced by a command since the walk: then it is not there to be carried.
+          if (!isGone(error)) throw error;
+        });
     }
   }
 
@@ -88,11 +91,17 @@ class LayerWriter {
   }
 
   async #node({ name, path, stats }: PlannedEntry & { kind: "node" }): Promise<void> {
-    const pax = paxAttributes(path, stats);
+    const pax = paxAttributes(path);
     if (baseName(name).toString("latin1").startsWith(whiteoutPrefix)) pax[paxKeys.literal] = "1";
     const header = withPax({ ...named(name), ...ownership(stats, pax) }, pax);
-    const first = this.#firstName(name, stats);
+    const identity = stats.nlink > 1n && !stats.isDirectory() ? `${stats.dev}:${stats.ino}` : undefined;
+    const first = identity === undefined ? undefined : this.#linked.get(identity);
     if (first !== undefined) return this.#write(linkedTo({ ...header, type: "link" }, first));
+    await this.#whole({ path, stats, header });
+    if (identity !== undefined) this.#linked.set(identity, name);
+  }
+
+  async #whole({ path, stats, header }: { path: Buffer; stats: BigIntStats; header: LayerHeader }): Promise<void> {
     if (stats.isDirectory()) return this.#write({ ...header, type: "directory" });
     if (stats.isSymbolicLink()) {
       const target = (await readlink(path, { encoding: "buffer" })) as Buffer;
@@ -111,15 +120,6 @@ class LayerWriter {
     } finally {
       await body.close();
     }
-  }
-
-  /** The name under which this very file has been written already. */
-  #firstName(name: Buffer, stats: BigIntStats): Buffer | undefined {
-    if (stats.nlink < 2n || stats.isDirectory()) return undefined;
-    const identity = `${stats.dev}:${stats.ino}`;
-    const first = this.#linked.get(identity);
-    if (first === undefined) this.#linked.set(identity, name);
-    return first;
   }
 
   async #write(header: LayerHeader, body?: FileBody): Promise<void> {
@@ -192,7 +192,7 @@ function decimalSeconds(nanoseconds: bigint): string {
 }
 
 /** The extended attributes, but for the books that overlayfs keeps. */
-function paxAttributes(path: Buffer, stats: BigIntStats): Record<string, string> {
+function paxAttributes(path: Buffer): Record<string, string> {
   const pax: Record<string, string> = {};
   for (const attribute of listXattrs(path).sort()) {
     if (attribute === `${overlayXattrPrefix}redirect` || attribute === `${overlayXattrPrefix}metacopy`) {
@@ -204,7 +204,7 @@ function paxAttributes(path: Buffer, stats: BigIntStats): Record<string, string>
     const name = encodeURIComponent(attribute);
     if (value !== undefined) pax[paxKeys.xattr + name] = Buffer.from(value).toString("base64").replace(/=+$/, "");
   }
-  return stats.isSocket() ? {} : pax;
+  return pax;
 }
 
 /** glibc's `major` and `minor`. */
