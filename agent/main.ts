@@ -29,6 +29,7 @@ export async function runAgent(args: readonly string[], { build }: { build: stri
     log,
     build,
     caps: () => others.flatMap((service) => service.caps),
+    namedSessions: () => shell.sessions(),
     updates: takeUpdateHost(),
   });
   const listeners = new Listeners();

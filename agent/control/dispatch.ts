@@ -1,6 +1,7 @@
 import { match } from "ts-pattern";
 import type { Request } from "#protocol/control/requests.ts";
 import type { Log } from "#sys/log.ts";
+import type { SessionInfo } from "../shell/named-sessions.ts";
 import type { Clipboard } from "./clipboard.ts";
 import { adjustClock } from "./clock.ts";
 import { getFile } from "./files/get.ts";
@@ -27,6 +28,8 @@ export interface Facilities {
   readonly clipboard: Clipboard;
   /** whether PID 1 is ours: only then may the machine be powered off, its clock set and its generator reseeded */
   readonly ownsMachine: boolean;
+  /** the shell service's named sessions; undefined where there is no such service */
+  readonly namedSessions: (() => readonly SessionInfo[]) | undefined;
   /** undefined where nobody would start what it receives */
   readonly updater: Updater | undefined;
 }
@@ -59,6 +62,10 @@ export function dispatch(
       fields: { t: "low_power_mode", ok: false, msg: "a VM has no power profiles" },
     }))
     .with({ t: "stats" }, () => guestStats())
+    .with({ t: "sessions" }, () => {
+      if (facilities.namedSessions === undefined) throw new RequestError("unavailable", "sessions not available");
+      return { fields: { t: "sessions", sessions: facilities.namedSessions() } };
+    })
     .with({ t: "clock_set" }, (clock) => {
       requireOwnMachine(facilities, clock.t);
       return adjustClock(clock, log);

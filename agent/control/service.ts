@@ -1,6 +1,7 @@
 import { maxClipboardImageBytes } from "#protocol/control/limits.ts";
 import type { Log } from "#sys/log.ts";
 import type { Service } from "../service.ts";
+import type { SessionInfo } from "../shell/named-sessions.ts";
 import { Clipboard } from "./clipboard.ts";
 import { dispatch, type Facilities } from "./dispatch.ts";
 import { GuestPaths } from "./files/guest-paths.ts";
@@ -26,6 +27,8 @@ export interface ControlOptions {
   log: Log;
   /** caps of the agent's other services, asked at each hello */
   caps: () => readonly string[];
+  /** the shell service's named sessions; none can be asked for when absent */
+  namedSessions?: (() => readonly SessionInfo[]) | undefined;
   /** build id, answered by `version`; `unknown` when absent */
   build?: string;
   /** the file whose SHA-256 stands for this program; what runs when absent */
@@ -59,6 +62,7 @@ export function createControlService({
   executable,
   maxPutBytes = 4 * gib,
   root = "/",
+  namedSessions,
   updates,
 }: ControlOptions): ControlService {
   const ownHash = new OwnHash(executable);
@@ -75,6 +79,7 @@ export function createControlService({
     paths: new GuestPaths(root),
     clipboard: new Clipboard(),
     ownsMachine,
+    namedSessions,
     updater,
   };
   const facts: HelloFacts = {

@@ -9,6 +9,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => (await import("./commands/run.ts")).runCliCommand(),
   list: async () => (await import("./commands/list.ts")).listCommand(),
   shell: async () => (await import("./commands/shell.ts")).shellCommand(),
+  sessions: async () => (await import("./commands/sessions.ts")).sessionsCommand(),
   proxy: async () => (await import("./commands/proxy.ts")).proxyCommand(),
   exec: async () => (await import("./commands/exec.ts")).execCommand(),
   cp: async () => (await import("./commands/cp.ts")).cpCommand(),

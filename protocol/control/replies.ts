@@ -124,3 +124,25 @@ export type GuestStats = z.infer<typeof statsReply>;
 
 /** *Extension*: the host's clock less the guest's in seconds, before it was stepped. */
 export const clockReply = z.object({ offset: z.number(), stepped: z.boolean() });
+
+/** *Extension*: the named shell sessions that run, and those that ended within the last minutes. */
+export const sessionsReply = z.object({
+  sessions: z.array(
+    z.object({
+      name: z.string(),
+      /** command and arguments */
+      argv: z.array(z.string()),
+      pid: count,
+      tty: z.boolean(),
+      /** whether a client is there */
+      attached: z.boolean(),
+      /** start of the command, seconds since the epoch */
+      startedAt: z.number(),
+      /** output so far, in bytes */
+      outputBytes: count,
+      /** exit status, 128 + n for signal n; absent while the command runs */
+      exitCode: z.optional(z.int()),
+    }),
+  ),
+});
+export type NamedSessionInfo = z.infer<typeof sessionsReply>["sessions"][number];

@@ -77,6 +77,8 @@ const schemas = {
   power: request("power", { action: z.enum(["off", "reboot"]) }),
   /** *extension* */
   stats: request("stats", {}),
+  /** *extension*: the named sessions of the shell service */
+  sessions: request("sessions", {}),
   /** *extension*: `time` is the host's clock in seconds since the epoch */
   clock_set: request("clock_set", { time: seconds }),
   /** *extension*: `seed` is 32 to 512 random bytes in base64 */

@@ -153,11 +153,27 @@ describe("vmapp shell", () => {
       expect((await first.exited).code).toBe(255);
       expect(first.text).toContain(`vmapp: disconnected; the session ${name} goes on`);
     }
+    const detached = (await cli(["sessions", agent.target])).stdout.split("\n").find((line) => line.startsWith(name));
+    expect(detached).toMatch(/^\S+ +detached +\d+ +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\d+ B +sh$/);
     await using second = await open();
     await second.until(/^ready$/m);
     second.type("echo still $marker; exit 4\r");
     await second.until("still kept");
     expect((await second.exited).code).toBe(4);
+    const sessions = JSON.parse((await cli(["sessions", "--json", agent.target])).stdout) as { name: string }[];
+    expect(sessions.find((session) => session.name === name)).toMatchObject({
+      attached: false,
+      tty: true,
+      exitCode: 4,
+    });
+  });
+});
+
+describe("vmapp sessions", () => {
+  test("says so where the guest's agent has none", async () => {
+    await using stock = await new StockDaemon().listen();
+    const { code, stderr } = await cli(["sessions", `unix:${stock.directory}`]);
+    expect([code, stderr]).toEqual([255, "vmapp: sessions: the guest's agent has no named sessions\n"]);
   });
 });
 
