@@ -1,5 +1,5 @@
 /**
- * Builds the example apps for a guest into a directory: `bun examples/build.ts DIRECTORY [CC]`. The TypeScript app
+ * Builds the example apps for a guest into a directory: `bun examples/build.ts DIRECTORY [CC]`. A TypeScript app
  * becomes one file, which the guest's own executable runs; the C app becomes a static program.
  */
 import { execFileSync } from "node:child_process";
@@ -9,14 +9,16 @@ import { join } from "node:path";
 const here = new URL(".", import.meta.url).pathname;
 
 export function buildExamples(directory: string, compiler = "cc"): void {
-  for (const name of ["notes", "hasher"]) mkdirSync(join(directory, name), { recursive: true });
-  execFileSync(process.execPath, [
-    "build",
-    join(here, "notes/main.ts"),
-    "--target=bun",
-    "--minify",
-    `--outfile=${join(directory, "notes/app.js")}`,
-  ]);
+  mkdirSync(join(directory, "hasher"), { recursive: true });
+  for (const name of ["notes", "bench"]) {
+    execFileSync(process.execPath, [
+      "build",
+      join(here, name, "main.ts"),
+      "--target=bun",
+      "--minify",
+      `--outfile=${join(directory, name, "app.js")}`,
+    ]);
+  }
   copyFileSync(join(here, "notes/index.html"), join(directory, "notes/index.html"));
   execFileSync(compiler, [
     "-static",

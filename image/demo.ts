@@ -1,6 +1,6 @@
 /**
- * The demo image: the base image with the example apps in it. Notes is the app that PID 1 runs; hasher lies beside it, and
- * runs instead when the boot config says so. The other parts are those of the image it is built on.
+ * The demo image: the base image with the example apps in it. Notes is the app that PID 1 runs; hasher and bench lie beside
+ * it, and run instead when the boot config says so. The other parts are those of the image it is built on.
  */
 import { execFileSync } from "node:child_process";
 import { chmod, copyFile, cp, link, mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -16,6 +16,7 @@ const notes = {
   cwd: "/opt/app",
   restart: "on-failure",
 };
+const bench = { ...notes, argv: ["/opt/vmapp/bin/vmapp-init", "/opt/bench/app.js"], cwd: "/opt/bench" };
 const hasher = { argv: ["/opt/hasher/hasher"], user: "nobody", data: "/var/lib/hasher", restart: "always" };
 
 /**
@@ -64,6 +65,7 @@ async function buildApps(architecture: GuestArchitecture, staging: string): Prom
   });
   for (const [from, to, manifest] of [
     ["notes", "opt/app", notes],
+    ["bench", "opt/bench", bench],
     ["hasher", "opt/hasher", hasher],
   ] as const) {
     await mkdir(dirname(join(staging, to)), { recursive: true });

@@ -5,7 +5,7 @@
 import { rmSync } from "node:fs";
 import { closeFd } from "#sys/fd.ts";
 import { check, libc, ptr } from "#sys/libc.ts";
-import { endWriting, listenUnix, UnixDialler } from "#sys/stream-socket.ts";
+import { listenUnix, UnixDialler } from "#sys/stream-socket.ts";
 
 const blockBytes = 256 * 1024;
 const block = new Uint8Array(blockBytes).fill(0x61);
@@ -50,7 +50,11 @@ function serve(path: string): never {
         writeAll(fd, tripBytes);
       }
     } else if (mode === "u") {
-      while (readSome(fd, blockBytes) > 0);
+      for (let left = count; left > 0; ) {
+        const got = readSome(fd, Math.min(left, blockBytes));
+        if (got === 0) break;
+        left -= got;
+      }
       writeAll(fd, 1);
     } else {
       for (let left = count; left > 0; left -= blockBytes) writeAll(fd, Math.min(blockBytes, left));
@@ -80,7 +84,6 @@ function measure(path: string, mode: string, count: number): void {
   } else {
     if (mode === "upload") {
       for (let left = count; left > 0; left -= blockBytes) writeAll(fd, Math.min(blockBytes, left));
-      endWriting(fd);
       readAll(fd, 1);
     } else {
       let got = 0;
