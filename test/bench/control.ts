@@ -65,7 +65,9 @@ export async function benchControl(): Promise<ContractBench> {
   cleanup.defer(() => agent.stop());
   const guest = Guest.connect(agent.target);
   cleanup.defer(() => guest.files[Symbol.dispose]());
-  const notes = ["Ours hashes every file at both ends and flushes it; scp encrypts, qemu-guest-agent does neither."];
+  const notes = [
+    "Ours checks every file at both ends (CRC-32) and flushes it; scp encrypts, qemu-guest-agent does neither.",
+  ];
   const ssh = SshPeer.lacking === undefined ? await SshPeer.start() : undefined;
   if (ssh !== undefined) cleanup.defer(() => ssh.stop());
   const qga = QgaPeer.lacking === undefined ? await QgaPeer.start() : undefined;

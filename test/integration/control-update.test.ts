@@ -77,8 +77,8 @@ test.each([
   ["content that does not have the hash", randomBytes(program.length), hash, "announced hash"],
   ["the five bytes of the protocol's example", Buffer.from("7f454c4602", "hex"), undefined, "not an executable"],
   ["a script", script, undefined, "not an executable"],
-  ["a program for another machine", foreign, undefined, "for 8"],
-  ["a program whose loader is not there", homeless, undefined, "which is not there"],
+  ["a program for another machine", foreign, undefined, "another processor"],
+  ["a program whose loader is not there", homeless, undefined, "does not exist"],
   ["nothing", Buffer.alloc(0), undefined, "empty"],
 ])("update: %s is refused, nothing is kept and the session goes on", async (_, bytes, announced, reason) => {
   await using daemon = await Daemon.start();

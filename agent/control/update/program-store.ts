@@ -1,17 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import {
-  access,
-  chmod,
-  type FileHandle,
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  rename,
-  statfs,
-  unlink,
-} from "node:fs/promises";
+import { chmod, type FileHandle, mkdir, open, readdir, readFile, rename, statfs, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import {
   decodeMarker,
@@ -21,14 +10,17 @@ import {
   markerNames,
   programName,
 } from "#protocol/update-markers.ts";
+import { elfRefusal } from "../../shell/elf.ts";
 import { hashFileSuffix } from "../own-hash.ts";
 import type { RequestBody } from "../reply.ts";
-import { readElf } from "./elf.ts";
 
 /** Why a program is not taken. */
 export class UpdateError extends Error {
   override readonly name = "UpdateError";
 }
+
+/** magic number, 64 bits, little endian */
+const elf64Head = Buffer.from([0x7f, 0x45, 0x4c, 0x46, 2, 1]);
 
 const incomingPrefix = "incoming-";
 
@@ -140,16 +132,9 @@ async function writeVerified(file: FileHandle, body: RequestBody, marker: Marker
 
 /** A program for another machine, or for a loader that is not there, would fail only when it is started. */
 async function requireRunnable(file: FileHandle): Promise<void> {
-  const facts = await readElf(async (offset, length) => {
-    const buffer = Buffer.alloc(length);
-    const { bytesRead } = await file.read(buffer, 0, length, offset);
-    return buffer.subarray(0, bytesRead);
-  });
-  if (facts === undefined) throw new UpdateError("what was sent is not an executable");
-  if (facts.machine !== process.arch)
-    throw new UpdateError(`the program is for ${facts.machine}, this machine is ${process.arch}`);
-  if (facts.interpreter === undefined) return;
-  await access(facts.interpreter, constants.X_OK).catch(() => {
-    throw new UpdateError(`the program needs ${facts.interpreter}, which is not there`);
-  });
+  const head = Buffer.alloc(elf64Head.length);
+  await file.read(head, 0, head.length, 0);
+  if (!head.equals(elf64Head)) throw new UpdateError("what was sent is not an executable");
+  const refusal = elfRefusal(file.fd);
+  if (refusal !== undefined) throw new UpdateError(`the program cannot run here: ${refusal}`);
 }
