@@ -19,8 +19,10 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   mv: async () => (await import("./commands/mv.ts")).mvCommand(),
   stats: async () => (await import("./commands/stats.ts")).statsCommand(),
   update: async () => (await import("./commands/update.ts")).updateCommand(),
+  app: async () => (await import("./commands/app.ts")).appCommand(),
   logs: async () => (await import("./commands/logs.ts")).logsCommand(),
   stop: async () => (await import("./commands/stop.ts")).stopCommand(),
+  bench: async () => (await import("./commands/bench.ts")).benchCommand(),
   doctor: async () => (await import("./commands/doctor.ts")).doctorCommand(),
   version: async () => versionCommand(),
 };
