@@ -1,4 +1,5 @@
 /** `make bench [CONTRACT…]`: measures each contract beside its peers and prints one table a contract. Ends 1 for a missed aim. */
+import { benchBridge } from "./bridge.ts";
 import { benchConsole } from "./console.ts";
 import { benchControl } from "./control.ts";
 import { type ContractBench, formatTable } from "./harness.ts";
@@ -8,6 +9,7 @@ const benches: Readonly<Record<string, () => Promise<ContractBench>>> = {
   shell: benchShell,
   console: benchConsole,
   control: benchControl,
+  bridge: benchBridge,
 };
 
 const wanted = process.argv.slice(2);
