@@ -6,6 +6,7 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { withCredentials } from "./credentials.ts";
 import { duplicateFd, setCloseOnExec } from "./fd.ts";
+import { sendSignal } from "./process.ts";
 import type { ExitStatus, SpawnRequest } from "./spawn.ts";
 import { FdReader, FdWriter } from "./stream-fd.ts";
 
@@ -58,6 +59,8 @@ export interface PtyChild {
   /** the pty's input; closing it leaves the terminal open */
   readonly input: FdWriter;
   readonly exited: Promise<ExitStatus>;
+  /** Signals the command's process group. Returns false when nothing of it is left. */
+  signalGroup(signal: number): boolean;
   /** Sets the window size in cells, which raises SIGWINCH in the foreground group. No effect once `output` is closed. */
   resize(size: { readonly rows: number; readonly cols: number }): void;
 }
@@ -65,8 +68,12 @@ export interface PtyChild {
 /** Starts the command. Throws when no pty is left or the fork fails; a failing exec shows as text on the pty and exit 1. */
 export function openPty({ file, argv, env, cwd, rows, cols, credentials }: PtyRequest): PtyChild {
   let ended: (status: ExitStatus) => void = () => {};
+  let running = true;
   const exited = new Promise<ExitStatus>((resolve) => {
-    ended = resolve;
+    ended = (status) => {
+      running = false;
+      resolve(status);
+    };
   });
   const { fork, resize } = loadAddon();
   const environment = Object.entries(env).map(([key, value]) => `${key}=${value}`);
@@ -83,6 +90,8 @@ export function openPty({ file, argv, env, cwd, rows, cols, credentials }: PtyRe
     output,
     input: new FdWriter(duplicateFd(started.fd)),
     exited,
+    // The fork returns before the child leads its group: until then there is only the child itself.
+    signalGroup: (signal) => sendSignal(-started.pid, signal) || (running && sendSignal(started.pid, signal)),
     resize: (size) => {
       if (!output.closed) resize(started.fd, size.cols, size.rows);
     },

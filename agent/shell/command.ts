@@ -109,7 +109,7 @@ function onPty({ start, env, cwd, account }: Placement): Command {
     stderr: undefined,
     exited: child.exited,
     resize: child.resize,
-    signalGroup: (signal) => sendSignal(-child.pid, signal),
+    signalGroup: child.signalGroup,
   };
 }
 

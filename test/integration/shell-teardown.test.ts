@@ -51,6 +51,14 @@ describe("signals", () => {
     await eventually("the child to be gone", () => !isAlive(child) && groupMembers(shell).length === 0, 1_000);
   });
 
+  test("reaches a command that was started this very moment", async () => {
+    for (let round = 0; round < 60; round += 1) {
+      const client = await RawClient.start(agent.directory, { argv: ["sleep", "60"], tty: round % 3 > 0 });
+      client.send({ type: "signal", number: 15 });
+      expect(await client.exit()).toBe(143);
+    }
+  });
+
   test("every other number is ignored", async () => {
     const numbers = Array.from({ length: 256 }, (_, number) => number).filter((number) => ![1, 2, 15].includes(number));
     for (const tty of [false, true]) {
@@ -231,6 +239,16 @@ describe("client disconnect", () => {
     expect(tookMs).toBeGreaterThan(1_900);
     expect(tookMs).toBeLessThan(3_500);
     await eventually("no zombie", () => zombiesOf(agent.pid).length === 0);
+  });
+
+  test("in the moment that the command starts leaves none behind, whatever it makes of SIGHUP", async () => {
+    for (let round = 0; round < 40; round += 1) {
+      const argv = round % 2 === 0 ? ["sleep", "61.5"] : ["nohup", "sleep", "61.5"];
+      const client = await RawClient.start(agent.directory, { argv, tty: round % 4 < 2 });
+      if (round % 3 > 0) await client.started();
+      client.vanish();
+    }
+    await eventually("no children", () => childrenOf(agent.pid).length === 0, 10_000);
   });
 
   test("a command may use the grace to tidy up", async () => {

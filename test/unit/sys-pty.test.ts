@@ -101,7 +101,7 @@ describe("output of a pty", () => {
   });
 
   test("the end comes when the last holder of the terminal is gone, not when the command exits", async () => {
-    const child = start("(trap '' HUP; sleep 0.4; echo late) & echo first");
+    const child = start("trap '' HUP; (sleep 0.4; echo late) & echo first");
     expect(await textOf(child)).toBe("first\r\nlate\r\n");
   });
 
@@ -210,6 +210,16 @@ describe("the command on a pty", () => {
 
   test.each([1, 2, 9, 11, 15])("is killed by signal %d", async (signal) => {
     expect(await start(`ulimit -c 0; kill -${signal} $$; sleep 9`).exited).toEqual({ code: null, signal });
+  });
+
+  test("can be signalled from the moment that it was started", async () => {
+    for (let round = 0; round < 300; round += 1) {
+      const child = start("", { file: "sleep", argv: ["sleep", "60"] });
+      expect(child.signalGroup(15)).toBe(true);
+      expect(await child.exited).toEqual({ code: null, signal: 15 });
+      expect(child.signalGroup(15)).toBe(false);
+      release(child);
+    }
   });
 
   test("leads its session, with the pty as controlling terminal and as its three streams", async () => {
