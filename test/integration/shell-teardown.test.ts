@@ -175,7 +175,9 @@ describe("draining", () => {
   );
 
   test("output of a background child within the drain still arrives, later output does not", async () => {
-    const client = await script("(sleep 0.05; echo soon; sleep 1; echo late) & echo first");
+    // It writes as soon as the command has exited and been waited for.
+    const background = "while kill -0 $$ 2>/dev/null; do :; done; echo soon; sleep 1; echo late";
+    const client = await script(`(${background}) & echo first`);
     expect(await client.exit()).toBe(0);
     expect(client.stdout.toString()).toBe("first\nsoon\n");
   });
