@@ -11,6 +11,7 @@ import { boot } from "./boot.ts";
 import { serviceEnvironment } from "./environment.ts";
 import { Power } from "./power.ts";
 import { ownChildren, reapOrphans } from "./reaping.ts";
+import { takeAppWish, writeServiceReport } from "./service-report.ts";
 import { agentCommand, declaredServices } from "./services.ts";
 import { Supervisor } from "./supervisor.ts";
 import { UpdateFiles } from "./update-files.ts";
@@ -45,11 +46,24 @@ export function runPid1({
   }
 
   const ownsMachine = guard(log, "take Ctrl-Alt-Del", deliverCtrlAltDelAsSignal) ?? false;
-  const supervisor = new Supervisor({ log });
+  let appData: string | undefined;
+  const supervisor = new Supervisor({
+    log,
+    onChange: () =>
+      guard(log, "report the services", () =>
+        writeServiceReport({
+          services: supervisor.services(),
+          ...(appData === undefined ? {} : { app_data: appData }),
+        }),
+      ),
+  });
   const power = new Power({ log, supervisor, ownsMachine });
   for (const [signal, action] of Object.entries(powerSignals)) process.on(signal, () => power.request(action, signal));
   let updates: AgentUpdates | undefined;
-  process.on("SIGHUP", () => guard(log, "begin an update", () => updates?.look()));
+  process.on("SIGHUP", () => {
+    guard(log, "begin an update", () => updates?.look());
+    guard(log, "start or end the app", () => followAppWish(supervisor));
+  });
 
   const reapAll = () =>
     guard(log, "reap", () =>
@@ -72,6 +86,7 @@ export function runPid1({
       onQuit: () => power.request("power-off", "the app has quit"),
     });
     if (found !== undefined) prepareAppPlaces(found);
+    appData = found?.manifest.data;
     return found;
   });
   updates = guard(
@@ -96,6 +111,12 @@ export function runPid1({
   };
   guard(log, "begin an update", () => updates?.started(runner));
   log.info("services started", Object.fromEntries(supervisor.running().map(({ name, pid }) => [name, pid])));
+}
+
+function followAppWish(supervisor: Supervisor): void {
+  const wish = takeAppWish();
+  if (wish === "running") supervisor.resume("app");
+  if (wish === "stopped") supervisor.suspend("app");
 }
 
 function readBootConfig(log: Log): TakenBootConfig {

@@ -18,7 +18,10 @@ import {
   stopped,
 } from "./supervision.ts";
 
-const replacementSignals = { SIGHUP: 1, SIGKILL: 9 } as const;
+const signals = { SIGHUP: 1, SIGKILL: 9, SIGTERM: 15 } as const;
+
+/** how long a service that is to end may take before it is killed */
+const graceMs = 5_000;
 
 interface Supervised {
   spec: ServiceSpec;
@@ -27,25 +30,61 @@ interface Supervised {
   pid: number | undefined;
   /** when the running process was started, on the monotonic clock */
   startedMs: number;
+  /** times that it was started */
+  starts: number;
   timer: NodeJS.Timeout | undefined;
 }
 
 export class Supervisor {
   readonly #log: Log;
+  readonly #onChange: () => void;
   readonly #services: Supervised[] = [];
-  /** processes that another one has taken over from, and that only end what they had begun */
   #down = false;
+  /** processes that another one has taken over from, and that only end what they had begun */
   readonly #leaving = new Map<number, ServiceSpec>();
 
-  constructor({ log }: { log: Log }) {
+  /** `onChange` hears of every start and end */
+  constructor({ log, onChange = () => {} }: { log: Log; onChange?: () => void }) {
     this.#log = log;
+    this.#onChange = onChange;
   }
 
   /** Starts a service; one that cannot be started is treated as one that failed at once. */
   start(spec: ServiceSpec): void {
-    const service: Supervised = { spec, state: stopped, pid: undefined, startedMs: 0, timer: undefined };
+    const service: Supervised = { spec, state: stopped, pid: undefined, startedMs: 0, starts: 0, timer: undefined };
     this.#services.push(service);
     this.#handle(service, { type: "start" });
+  }
+
+  /** Ends a service, which is not started again until {@link resume}; one that ignores SIGTERM is killed. */
+  suspend(name: string): void {
+    const service = this.#services.find(({ spec }) => spec.name === name);
+    if (service === undefined) return;
+    clearTimeout(service.timer);
+    this.#handle(service, { type: "stop" });
+    const { pid } = service;
+    if (pid === undefined) return;
+    sendSignal(-pid, signals.SIGTERM);
+    setTimeout(() => {
+      if (service.pid === pid && service.state.phase === "stopped") sendSignal(-pid, signals.SIGKILL);
+    }, graceMs);
+  }
+
+  /** Starts a service that was suspended or has ended for good. */
+  resume(name: string): void {
+    const service = this.#services.find(({ spec }) => spec.name === name);
+    if (service === undefined || service.pid !== undefined || this.#down) return;
+    this.#handle(service, { type: "start" });
+  }
+
+  /** Every service, running or not. */
+  services(): { name: string; program: string; pid?: number; restarts: number }[] {
+    return this.#services.map(({ spec, pid, starts }) => ({
+      name: spec.name,
+      program: spec.argv[0],
+      ...(pid === undefined ? {} : { pid }),
+      restarts: Math.max(0, starts - 1),
+    }));
   }
 
   /**
@@ -58,7 +97,7 @@ export class Supervisor {
     clearTimeout(service.timer);
     if (service.pid !== undefined) {
       this.#leaving.set(service.pid, service.spec);
-      sendSignal(service.pid, replacementSignals[signal]);
+      sendSignal(service.pid, signals[signal]);
       service.pid = undefined;
     }
     service.spec = { ...service.spec, argv };
@@ -134,6 +173,8 @@ export class Supervisor {
       );
       service.pid = child.pid;
       service.startedMs = performance.now();
+      service.starts++;
+      this.#onChange();
       for (const output of [child.stdout, child.stderr]) {
         if (output instanceof ReadableStream) this.#passOn(spec.name, output);
       }
@@ -159,6 +200,7 @@ export class Supervisor {
       return;
     }
     service.pid = undefined;
+    this.#onChange();
     const failed = code !== 0;
     if (service.state.phase === "running")
       this.#log.warn("service ended", {

@@ -2,6 +2,7 @@ import { match } from "ts-pattern";
 import type { Request } from "#protocol/control/requests.ts";
 import type { Log } from "#sys/log.ts";
 import type { SessionInfo } from "../shell/named-sessions.ts";
+import type { Apps } from "./apps.ts";
 import type { Clipboard } from "./clipboard.ts";
 import { adjustClock } from "./clock.ts";
 import { getFile } from "./files/get.ts";
@@ -26,6 +27,7 @@ export interface Facilities {
   readonly build: string;
   readonly paths: GuestPaths;
   readonly clipboard: Clipboard;
+  readonly apps: Apps;
   /** whether PID 1 is ours: only then may the machine be powered off, its clock set and its generator reseeded */
   readonly ownsMachine: boolean;
   /** the shell service's named sessions; undefined where there is no such service */
@@ -41,7 +43,7 @@ export function dispatch(
   body: RequestBody,
   context: SessionContext,
 ): Promise<Reply> | Reply {
-  const { log, paths, clipboard, updater } = facilities;
+  const { log, paths, clipboard, apps, updater } = facilities;
   return match(request)
     .returnType<Promise<Reply> | Reply>()
     .with({ t: "ping" }, () => ({ fields: { t: "pong" } }))
@@ -55,9 +57,9 @@ export function dispatch(
     .with({ t: "file_stat" }, (stat) => statEntry(paths, stat))
     .with({ t: "clipboard_get" }, () => clipboard.get())
     .with({ t: "clipboard_set" }, (set) => clipboard.set(set, body))
-    .with({ t: "app_list" }, { t: "app_launch" }, { t: "app_terminate" }, () => {
-      throw new RequestError("unavailable", "apps not available");
-    })
+    .with({ t: "app_list" }, (list) => apps.list(list))
+    .with({ t: "app_launch" }, (launch) => apps.launch(launch))
+    .with({ t: "app_terminate" }, (terminate) => apps.terminate(terminate))
     .with({ t: "low_power_mode" }, () => ({
       fields: { t: "low_power_mode", ok: false, msg: "a VM has no power profiles" },
     }))

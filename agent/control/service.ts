@@ -2,6 +2,7 @@ import { maxClipboardImageBytes } from "#protocol/control/limits.ts";
 import type { Log } from "#sys/log.ts";
 import type { Service } from "../service.ts";
 import type { SessionInfo } from "../shell/named-sessions.ts";
+import { Apps } from "./apps.ts";
 import { Clipboard } from "./clipboard.ts";
 import { dispatch, type Facilities } from "./dispatch.ts";
 import { GuestPaths } from "./files/guest-paths.ts";
@@ -73,11 +74,13 @@ export function createControlService({
     updates === undefined
       ? undefined
       : new Updater({ store: new ProgramStore(updates.directory), announce: updates.announce, ownHash, log });
+  const apps = new Apps();
   const facilities: Facilities = {
     log,
     build,
     paths: new GuestPaths(root),
     clipboard: new Clipboard(),
+    apps,
     ownsMachine,
     namedSessions,
     updater,
@@ -85,7 +88,7 @@ export function createControlService({
   const facts: HelloFacts = {
     build,
     ownHash,
-    caps: () => [...own, ...caps()],
+    caps: () => [...own, ...(apps.available ? ["apps"] : []), ...caps()],
     maxPutBytes,
     maxUpdateBytes: updater === undefined ? undefined : maxUpdateBytes,
   };

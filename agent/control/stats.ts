@@ -1,16 +1,18 @@
 import { readdir, readFile, statfs } from "node:fs/promises";
+import { decodeServiceReport, serviceReportPath } from "#protocol/service-report.ts";
 import type { Reply } from "./reply.ts";
 import { systemFailure } from "./request-error.ts";
 
 /** *Extension* `stats`: what the guest uses. Sizes in bytes, times in seconds. */
 export async function guestStats(): Promise<Reply> {
   try {
-    const [memory, load, uptime, disk, names] = await Promise.all([
+    const [memory, load, uptime, disk, names, report] = await Promise.all([
       readFile("/proc/meminfo", "utf8").then(parseMeminfo),
       readFile("/proc/loadavg", "utf8"),
       readFile("/proc/uptime", "utf8"),
       statfs("/"),
       readdir("/proc"),
+      readFile(serviceReportPath, "utf8").then(decodeServiceReport, () => undefined),
     ]);
     return {
       fields: {
@@ -23,6 +25,9 @@ export async function guestStats(): Promise<Reply> {
         processes: names.filter((name) => /^\d+$/.test(name)).length,
         /** resident memory of the agent itself */
         agent_rss: process.memoryUsage.rss(),
+        ...(report === undefined
+          ? {}
+          : { services: report.services.map(({ name, pid, restarts }) => ({ name, pid, restarts })) }),
       },
     };
   } catch (cause) {

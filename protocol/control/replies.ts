@@ -119,6 +119,8 @@ export const statsReply = z.object({
   processes: count,
   /** resident memory of the agent */
   agent_rss: count,
+  /** those of PID 1, where that is vmapp-init */
+  services: z.optional(z.array(z.object({ name: z.string(), pid: z.optional(count), restarts: count }))),
 });
 export type GuestStats = z.infer<typeof statsReply>;
 

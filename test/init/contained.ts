@@ -10,6 +10,9 @@ import { Guest } from "#host/guest.ts";
 const main = resolve(import.meta.dir, "../../init/main.ts");
 const namespaces = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc", "--uts", "--mount"];
 const script = 'mount -t tmpfs run /run && mount -t tmpfs lib /var/lib && exec "$@"';
+/** /opt too, with an app in it */
+const appScript = (manifest: object) =>
+  `mount -t tmpfs opt /opt && mkdir /opt/app && printf %s '${JSON.stringify(manifest)}' >/opt/app/manifest.json && ${script}`;
 
 export class Contained implements AsyncDisposable {
   private constructor(
@@ -20,16 +23,20 @@ export class Contained implements AsyncDisposable {
     readonly sockets: string,
   ) {}
 
-  static async start(): Promise<Contained> {
+  /** `app`: the manifest of an app to run; without single quotes */
+  static async start({ app }: { app?: object } = {}): Promise<Contained> {
     const directory = mkdtempSync(join(tmpdir(), "vmapp-init-"));
     const sockets = join(directory, "sockets");
     const log = Bun.file(join(directory, "console.log"));
     const init = [process.execPath, main, "init", "--listen", `unix:${sockets}`];
-    const child = Bun.spawn(["unshare", ...namespaces, "sh", "-c", script, "sh", ...init], {
-      stdin: "ignore",
-      stdout: log,
-      stderr: log,
-    });
+    const child = Bun.spawn(
+      ["unshare", ...namespaces, "sh", "-c", app === undefined ? script : appScript(app), "sh", ...init],
+      {
+        stdin: "ignore",
+        stdout: log,
+        stderr: log,
+      },
+    );
     const contained = new Contained(directory, child, Guest.connect(`unix:${sockets}`), sockets);
     const deadline = performance.now() + 15_000;
     while (!contained.console().includes("info ready")) {

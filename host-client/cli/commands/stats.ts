@@ -17,7 +17,7 @@ export function statsCommand(): Command {
     });
 }
 
-function describe({ uptime, memory, load, disk, processes, agent_rss }: GuestStats): string {
+function describe({ uptime, memory, load, disk, processes, agent_rss, services = [] }: GuestStats): string {
   const used = (total: number, available: number): string =>
     `${formatBytes(total - available)} used of ${formatBytes(total)}, ${formatBytes(available)} available`;
   return [
@@ -27,5 +27,9 @@ function describe({ uptime, memory, load, disk, processes, agent_rss }: GuestSta
     `disk ${disk.path.padEnd(5)} ${used(disk.total, disk.available)}`,
     `processes  ${processes}`,
     `agent      ${formatBytes(agent_rss)} resident`,
+    ...services.map(
+      ({ name, pid, restarts }) =>
+        `service    ${name}: ${pid === undefined ? "not running" : `pid ${pid}`}, ${restarts} restarts`,
+    ),
   ].join("\n");
 }
