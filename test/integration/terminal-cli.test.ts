@@ -234,10 +234,13 @@ describe("vmapp shell without a name", () => {
     record("second");
     const { code, stderr } = await cli(["shell", "--", "true"], { env });
     expect([code, stderr]).toEqual([255, "vmapp: several VMs are running, so name one of them: first, second\n"]);
-    await using terminal = await TestTerminal.start({ command: [...sourceCli, "shell", "--", "tty"], env });
+    const command = [...sourceCli, "shell", "--", "sh", "-c", "tty; read line; echo got $line"] as const;
+    await using terminal = await TestTerminal.start({ command, env });
     await terminal.until("which one? [first]");
     terminal.type("second\r");
     await terminal.until(/^\/dev\/pts\/\d+$/m);
+    terminal.type("keys\r");
+    await terminal.until("got keys");
     expect((await terminal.exited).code).toBe(0);
   });
 });

@@ -156,6 +156,8 @@ class Attachment {
     input.on("data", onKeys);
     input.on("end", onEnd);
     input.on("error", onEnd);
+    // Whoever asked the user something before has paused it, which a listener does not undo.
+    input.resume();
     process.on("SIGCONT", onContinue);
     this.#undo.push(() => {
       process.off("SIGCONT", onContinue);
