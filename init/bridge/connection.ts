@@ -68,6 +68,7 @@ export class Connection {
     hostFd,
     events,
     pool,
+    slot,
     hostToken,
     appToken,
     openedAt,
@@ -75,6 +76,7 @@ export class Connection {
     hostFd: number;
     events: EventQueue;
     pool: PipePool;
+    slot: number;
     hostToken: number;
     appToken: number;
     openedAt: number;
@@ -83,10 +85,13 @@ export class Connection {
     this.#app = new End(events, appToken);
     this.#toApp = new Direction(pool);
     this.#toHost = new Direction(pool);
+    this.slot = slot;
     this.openedAt = openedAt;
     this.#host.open(hostFd);
   }
 
+  /** the forwarder's place for it */
+  readonly slot: number;
   /** milliseconds of the loop's clock; set again when the app has been reached */
   openedAt: number;
 

@@ -41,6 +41,11 @@ export class Forwarder {
   /** index is the slot, which the tokens of a connection's two sockets are made of */
   readonly #slots: (Connection | undefined)[] = [];
   #open = 0;
+  /** slots whose connection has stopped for the sake of the others; two lists that change places */
+  #turns: number[] = [];
+  #formerTurns: number[] = [];
+  /** slots whose connection has closed; free once no event of the batch can be meant for it */
+  readonly #closed: number[] = [];
   /** in the order of their arrival, in which the app must see them: for it a newer connection replaces an older */
   readonly #waiting: Connection[] = [];
   /** joined, and silent so far */
@@ -76,42 +81,68 @@ export class Forwarder {
       if (token === listenerToken) accepts = true;
       else this.#deliver(token, this.#events.eventsAt(index));
     }
-    for (let slot = 0; slot < this.#slots.length; slot += 1) this.#takeTurn(this.#slots[slot]);
+    if (this.#turns.length > 0) this.#takeTurns();
     if (accepts) this.#acceptAll();
-    const now = performance.now();
+    if (this.#minds) this.#mindTheClock(performance.now());
+    if (this.#closed.length > 0) this.#forgetClosed();
+  }
+
+  /** Whether anything here depends on the time. */
+  get #minds(): boolean {
+    return this.#waiting.length > 0 || this.#silent.size > 0 || this.#listenAgainAt !== undefined;
+  }
+
+  #mindTheClock(now: number): void {
     if (this.#waiting.length > 0 && now >= this.#nextRetry) this.#reachApp(now);
     if (this.#silent.size > 0 && now >= this.#nextSilenceCheck) this.#dropSilent(now);
     if (this.#listenAgainAt !== undefined && now >= this.#listenAgainAt) this.#listenAgain();
-    this.#forgetClosed();
   }
 
   #timeout(): number {
-    for (let slot = 0; slot < this.#slots.length; slot += 1) if (this.#slots[slot]?.wantsTurn) return 0;
+    if (this.#turns.length > 0) return 0;
+    if (!this.#minds) return -1;
     let due = Number.POSITIVE_INFINITY;
     if (this.#waiting.length > 0) due = this.#nextRetry;
     if (this.#silent.size > 0) due = Math.min(due, this.#nextSilenceCheck);
     if (this.#listenAgainAt !== undefined) due = Math.min(due, this.#listenAgainAt);
-    return due === Number.POSITIVE_INFINITY ? -1 : Math.max(0, Math.ceil(due - performance.now()));
+    return Math.max(0, Math.ceil(due - performance.now()));
   }
 
   #deliver(token: number, events: number): void {
-    const connection = this.#slots[(token >> 1) - 1];
-    if (connection === undefined) return;
+    const slot = (token >> 1) - 1;
+    const connection = this.#slots[slot];
+    if (connection === undefined || connection.state === "closed") return;
     try {
       if (token & 1) connection.onAppEvents(events);
       else connection.onHostEvents(events);
     } catch (error) {
       this.#fail(connection, error);
     }
+    this.#settle(slot, connection);
   }
 
-  #takeTurn(connection: Connection | undefined): void {
-    if (!connection?.wantsTurn) return;
-    try {
-      connection.takeTurn();
-    } catch (error) {
-      this.#fail(connection, error);
+  #takeTurns(): void {
+    const due = this.#turns;
+    this.#turns = this.#formerTurns;
+    this.#formerTurns = due;
+    for (let index = 0; index < due.length; index += 1) {
+      const slot = due[index] as number;
+      const connection = this.#slots[slot];
+      if (!connection?.wantsTurn) continue;
+      try {
+        connection.takeTurn();
+      } catch (error) {
+        this.#fail(connection, error);
+      }
+      this.#settle(slot, connection);
     }
+    due.length = 0;
+  }
+
+  /** After a connection has moved bytes: is it over, or does it want to go on? */
+  #settle(slot: number, connection: Connection): void {
+    if (connection.state === "closed") this.#closed.push(slot);
+    else if (connection.wantsTurn && !this.#turns.includes(slot)) this.#turns.push(slot);
   }
 
   #acceptAll(): void {
@@ -150,6 +181,7 @@ export class Forwarder {
       hostFd: fd,
       events: this.#events,
       pool: this.#pool,
+      slot,
       hostToken,
       appToken: hostToken + 1,
       openedAt: performance.now(),
@@ -174,6 +206,7 @@ export class Forwarder {
       } catch (error) {
         this.#fail(connection, error);
       }
+      this.#settle(connection.slot, connection);
       this.#waiting.shift();
     }
     if (this.#waiting.length === 0) this.#noteAppIsThere(now);
@@ -186,7 +219,7 @@ export class Forwarder {
    */
   #dropSuperseded(): void {
     for (let index = this.#waiting.length - 2; index >= 0; index -= 1) {
-      if (this.#waiting[index]?.abandoned) this.#waiting.splice(index, 1)[0]?.close();
+      if (this.#waiting[index]?.abandoned) this.#close(this.#waiting.splice(index, 1)[0]);
     }
   }
 
@@ -196,7 +229,7 @@ export class Forwarder {
       this.#log.info("waiting for the app", { socket: this.#app.path });
     }
     while (this.#waiting.length > 0 && now - (this.#waiting[0] as Connection).openedAt >= waitForAppMs) {
-      this.#waiting.shift()?.close();
+      this.#close(this.#waiting.shift());
       this.#failures.note(`no app listens on ${this.#app.path}`);
     }
   }
@@ -213,10 +246,16 @@ export class Forwarder {
       if (connection.used || connection.state === "closed") this.#silent.delete(connection);
       else if (now - connection.openedAt >= silenceMs) {
         this.#silent.delete(connection);
-        connection.close();
+        this.#close(connection);
         this.#failures.note("neither side said anything");
       }
     }
+  }
+
+  #close(connection: Connection | undefined): void {
+    if (connection === undefined || connection.state === "closed") return;
+    connection.close();
+    this.#closed.push(connection.slot);
   }
 
   #fail(connection: Connection, error: unknown): void {
@@ -225,12 +264,14 @@ export class Forwarder {
   }
 
   #forgetClosed(): void {
-    for (let slot = 0; slot < this.#slots.length; slot += 1) {
+    for (let index = 0; index < this.#closed.length; index += 1) {
+      const slot = this.#closed[index] as number;
       const connection = this.#slots[slot];
-      if (connection?.state !== "closed") continue;
+      if (connection === undefined) continue;
       this.#slots[slot] = undefined;
       this.#open -= 1;
       this.#silent.delete(connection);
     }
+    this.#closed.length = 0;
   }
 }
