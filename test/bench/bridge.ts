@@ -120,7 +120,7 @@ async function protocolRows(
   for (const path of [join(forwarded, "1024.sock"), join(direct, "1024.sock"), socket]) await appears(path);
   const figures = async (target: string): Promise<BridgeFigures> => {
     await using session = await Guest.connect(`unix:${target}`).app();
-    return measureBridge(session);
+    return await measureBridge(session);
   };
   const [ours, bare] = [await figures(forwarded), await figures(direct)];
   const row = (name: string, unit: string, field: keyof BridgeFigures): Row => ({
