@@ -18,6 +18,7 @@ python3 python3
 make make
 g++ g++
 setpriv util-linux
+ps procps
 "
 needed_by_benches="
 socat socat
