@@ -3,7 +3,7 @@
  * Connections share nothing here, so a silent or slow one delays no other.
  */
 import type { Socket } from "node:net";
-import type { WireMessage } from "#protocol/control/message.ts";
+import { ControlStreamError, type WireMessage } from "#protocol/control/message.ts";
 import { planRaw, type RawLimits } from "#protocol/control/raw-size.ts";
 import { ControlReader } from "#protocol/control/reader.ts";
 import { parseRequest, type Request } from "#protocol/control/requests.ts";
@@ -11,7 +11,7 @@ import type { Log } from "#sys/log.ts";
 import type { Peer } from "../service.ts";
 import { judgeHello } from "./hello.ts";
 import type { Reply, RequestBody } from "./reply.ts";
-import { BrokenReplyError, RequestError } from "./request-error.ts";
+import { BrokenReplyError, systemFailure } from "./request-error.ts";
 import { type ReplyFields, ReplyWriter } from "./writer.ts";
 
 /** how long a connection that was given up may still read its last answer */
@@ -134,8 +134,10 @@ class Session {
     try {
       reply = await this.options.handle(parsed.request, { size: plan.bytes, next: () => this.#reader.raw() }, context);
     } catch (error) {
-      if (!(error instanceof RequestError)) throw error;
-      await refuse(error.code, error.message, error.reason);
+      // The connection itself is over: there is nobody to tell.
+      if (error instanceof ControlStreamError || this.#socket.destroyed) throw error;
+      const { code, message: msg, reason } = systemFailure(parsed.request.t, error);
+      await refuse(code, msg, reason);
       return "go on";
     }
     return this.#answer(reply, echo);

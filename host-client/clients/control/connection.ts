@@ -4,12 +4,13 @@
  * request has been given up (companion §10 B1, §11.3).
  */
 import type { Socket } from "node:net";
-import { ControlStreamError, encodeMessage, type WireMessage } from "#protocol/control/message.ts";
+import { encodeMessage, type WireMessage } from "#protocol/control/message.ts";
 import { ControlReader } from "#protocol/control/reader.ts";
-import { type HelloReply, helloReply, replyEnvelope } from "#protocol/control/replies.ts";
+import { type HelloReply, replyEnvelope } from "#protocol/control/replies.ts";
 import type { Connection } from "../../transport/connection.ts";
 import { ControlError, errorCodeOf } from "./error.ts";
 import { PendingRequest, type RawSink } from "./pending.ts";
+import { asControlError, encodeRequest, parseHello, rawBytes } from "./wire.ts";
 
 const handshakeMs = 8_000;
 
@@ -247,16 +248,6 @@ export class ControlConnection {
   }
 }
 
-function encodeRequest(what: string, fields: { readonly t: string; readonly [field: string]: unknown }): Buffer {
-  try {
-    return encodeMessage(fields);
-  } catch (cause) {
-    throw new ControlError("too_large", `${what}: ${cause instanceof Error ? cause.message : String(cause)}`, {
-      cause,
-    });
-  }
-}
-
 function drained(socket: Socket): Promise<void> {
   return new Promise((resolve) => {
     const settle = (): void => {
@@ -268,34 +259,4 @@ function drained(socket: Socket): Promise<void> {
     socket.on("close", settle);
     if (socket.destroyed) settle();
   });
-}
-
-function parseHello(message: WireMessage | undefined): HelloReply {
-  if (message === undefined) throw new ControlError("closed", "hello: the guest closed the connection");
-  if (message.t === "err") throw new ControlError("version", `hello: the guest refused: ${String(message.msg)}`);
-  const parsed = helloReply.safeParse(message);
-  if (!parsed.success)
-    throw new ControlError("protocol", "hello: the answer is not that of a control daemon of version 1");
-  return parsed.data;
-}
-
-/** How many raw bytes follow a reply (companion §2). Throws when the guest announces what cannot be. */
-function rawBytes(message: WireMessage): number {
-  if (message.t === "file_data") return announced(message.size);
-  if (message.t === "clipboard_get" && message.has_image === true) return announced(message.image_size);
-  return 0;
-}
-
-function announced(size: unknown): number {
-  if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0) {
-    throw new ControlError("protocol", `the guest announced a raw block of ${JSON.stringify(size)} bytes`);
-  }
-  return size;
-}
-
-function asControlError(what: string, error: unknown): ControlError {
-  if (error instanceof ControlError) return error;
-  const message = error instanceof Error ? error.message : String(error);
-  const code = error instanceof ControlStreamError && error.kind === "cut" ? "closed" : "protocol";
-  return new ControlError(code, `${what}: ${message}`, { cause: error });
 }
