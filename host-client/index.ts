@@ -1,4 +1,12 @@
 /** The public library: start VMs, reach guests, run commands in them. Runs on Bun and on Node 20 or later. */
+
+export { BridgeError, type BridgeErrorCode, OpError } from "./clients/bridge/error.ts";
+export type { InspectedMessage } from "./clients/bridge/inspector.ts";
+export { defaultPermissions, type OpName, type Ops, type WindowParams } from "./clients/bridge/ops.ts";
+export type { AppOptions, AppSession } from "./clients/bridge/session.ts";
+export type { AppEvents, CallOptions } from "./clients/bridge/session-events.ts";
+export { JoinedSession, shareSession } from "./clients/bridge/shared-session.ts";
+export type { AppState } from "./clients/bridge/upkeep.ts";
 export { Console, type ConsoleOptions, type ConsoleRun, type ConsoleServer } from "./clients/console/console.ts";
 export { ConsoleBrokenError, ConsoleRefusedError } from "./clients/console/error.ts";
 export { Images } from "./clients/console/images.ts";

@@ -9,7 +9,6 @@ import type {
   AppIdentity,
   BridgeMessage,
   CoreMessage,
-  EmitMessage,
   HostMessage,
   InitMessage,
   Platform,
@@ -22,6 +21,7 @@ import { Invocations } from "./invocations.ts";
 import type { Link } from "./link.ts";
 import { defaultPermissions, headlessOps, type OpName, type Ops, type WindowParams } from "./ops.ts";
 import { Requests } from "./requests.ts";
+import type { AppEvents, CallOptions } from "./session-events.ts";
 import { type AppState, type Dial, Upkeep } from "./upkeep.ts";
 import { Windows } from "./windows.ts";
 
@@ -44,32 +44,6 @@ export interface AppOptions {
   signal?: AbortSignal;
   /** sees the session before it connects, to attach its listeners */
   onSession?: (session: AppSession) => void;
-}
-
-export interface AppEvents {
-  state: [state: AppState];
-  /** the core pushes to a window, or to every window where `win` is null */
-  emit: [message: Omit<EmitMessage, "t">];
-  /** the core has opened a window */
-  "window-opened": [win: number, params: WindowParams];
-  /** a window is gone: closed here or by the core, or its core was lost */
-  "window-closed": [win: number];
-  /** the core has asked to quit, or has ended after `before-quit` */
-  quit: [];
-  /** every message as it passes; what is not watched costs nothing */
-  message: [message: InspectedMessage];
-  /** something was dropped or went wrong, in words */
-  problem: [text: string];
-}
-
-export interface CallOptions {
-  channel: string;
-  args?: readonly unknown[];
-  /** the window that calls; the oldest open one when absent, 0 without any */
-  win?: number;
-  /** none when absent */
-  timeoutMs?: number;
-  signal?: AbortSignal;
 }
 
 export class AppSession extends EventEmitter<AppEvents> {
