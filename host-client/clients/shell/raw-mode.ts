@@ -30,9 +30,17 @@ export class RawMode {
 
   leave(): void {
     if (!this.#raw) return;
+    this.leaveToRuntime();
+    this.#input.setRawMode(false);
+  }
+
+  /**
+   * Leaves it to the runtime, which gives the terminal back as the process exits, at once. {@link leave} is for everything else,
+   * and waits for output that is under way: for ever on a terminal that is stuck.
+   */
+  leaveToRuntime(): void {
     this.#raw = false;
     process.off("uncaughtExceptionMonitor", this.#lastResort);
     process.off("exit", this.#lastResort);
-    this.#input.setRawMode(false);
   }
 }

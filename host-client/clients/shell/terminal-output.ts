@@ -5,19 +5,19 @@ import type { WriteStream } from "node:tty";
 
 /** written at a time, in bytes */
 const pieceBytes = 16 * 1024;
-/** how long to wait for a terminal that is full before the next try, in milliseconds: doubled from the first to the last */
-const firstPauseMs = 1;
-const lastPauseMs = 16;
+/** between tries of what somebody else has made non-blocking, in milliseconds */
+const retryMs = 5;
 
 /**
- * Writes to the user's terminal without ever standing still in it: the runtime's own stream blocks the whole process while
- * a terminal is slow or stopped, and a thread that blocks in it keeps the terminal's settings from being restored. So a
- * terminal is opened once more, non-blocking; the description that is shared with the user's shell stays as it is.
+ * Writes to the user's terminal without standing still in it: the runtime's own stream blocks the whole process while a
+ * terminal is slow or stopped. So a terminal is opened once more, non-blocking (the description that is shared with the
+ * user's shell stays as it is), and when it is full a thread of the pool waits for it.
  */
 export class TerminalOutput {
   readonly #fd: number;
   /** the terminal, opened non-blocking; undefined for what is no terminal */
   #reopened: number | undefined;
+  #waiting = false;
   #closed = false;
 
   constructor(stream: WriteStream & { readonly fd: number }) {
@@ -25,21 +25,18 @@ export class TerminalOutput {
     this.#reopened = stream.isTTY ? reopen(stream.fd) : undefined;
   }
 
+  /** Whether a thread waits in the terminal. Until it returns, the settings of the terminal cannot be changed after it. */
+  get waiting(): boolean {
+    return this.#waiting;
+  }
+
   /** Resolves when the terminal has taken everything, or this was closed. Rejects with the system's error. */
   async write(bytes: Uint8Array): Promise<void> {
     let offset = 0;
-    let pauseMs = firstPauseMs;
     while (offset < bytes.length && !this.#closed) {
       const piece = bytes.subarray(offset, offset + pieceBytes);
-      const written =
-        this.#reopened === undefined ? await writeBlocking(this.#fd, piece) : tryWrite(this.#reopened, piece);
-      if (written > 0) {
-        offset += written;
-        pauseMs = firstPauseMs;
-      } else {
-        await sleep(pauseMs);
-        pauseMs = Math.min(2 * pauseMs, lastPauseMs);
-      }
+      const written = this.#reopened === undefined ? 0 : tryWrite(this.#reopened, piece);
+      offset += written > 0 ? written : await this.#writeWaiting(piece);
     }
   }
 
@@ -49,13 +46,22 @@ export class TerminalOutput {
     if (this.#reopened !== undefined) closeSync(this.#reopened);
     this.#reopened = undefined;
   }
+
+  async #writeWaiting(piece: Uint8Array): Promise<number> {
+    this.#waiting = true;
+    try {
+      return await writeBlocking(this.#fd, piece);
+    } finally {
+      this.#waiting = false;
+    }
+  }
 }
 
 function reopen(fd: number): number | undefined {
   try {
     return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch {
-    // No /proc, or a terminal of another user, as after su: then a thread of the pool waits for it.
+    // No /proc, or a terminal of another user, as after su: then the thread does it all.
     return undefined;
   }
 }
@@ -74,8 +80,7 @@ function writeBlocking(fd: number, piece: Uint8Array): Promise<number> {
   return new Promise((resolve, reject) => {
     write(fd, piece, (error, written) => {
       if (error === null || error === undefined) resolve(written);
-      // Somebody who shares it made it non-blocking.
-      else if (error.code === "EAGAIN") resolve(0);
+      else if (error.code === "EAGAIN") void sleep(retryMs).then(() => resolve(0));
       else reject(error);
     });
   });

@@ -89,6 +89,7 @@ class Attachment {
       this.#session.disconnect();
       if (end?.kind !== "exit" || end.code > 128) await this.#tidyScreen();
       this.#display.close();
+      if (this.#display.waiting) this.#raw?.leaveToRuntime();
       while (this.#undo.length > 0) this.#undo.pop()?.();
     }
   }
@@ -211,9 +212,7 @@ class Attachment {
 
   /** The program on the screen was cut off: what it would have cleaned up is done for it, unless the terminal is stuck. */
   async #tidyScreen(): Promise<void> {
-    const restoration = this.#screen.restoration();
-    if (restoration === "") return;
-    const write = this.#write(Buffer.from(restoration)).catch(() => {});
-    await Promise.race([write, sleep(tidyMs, undefined, { ref: false })]);
+    const tidied = this.#write(Buffer.from(this.#screen.restoration())).catch(() => {});
+    await Promise.race([tidied, sleep(tidyMs, undefined, { ref: false })]);
   }
 }
