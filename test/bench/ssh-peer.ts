@@ -30,6 +30,7 @@ export class SshPeer {
   static async start(): Promise<SshPeer> {
     const directory = mkdtempSync(join(tmpdir(), "vmapp-ssh-"));
     const peer = new SshPeer(directory, `vmbench${process.pid}`, await freePort());
+    for (const signal of interruptions) process.on(signal, peer.#interrupted);
     try {
       await peer.#start();
       return peer;
@@ -102,7 +103,16 @@ export class SshPeer {
     return ["scp", "-q", "-r", ...flags, "-P", String(this.#port), place(from), place(to)];
   }
 
+  /** No account stays behind a bench that is broken off. */
+  readonly #interrupted = (): never => {
+    this.#daemon?.kill();
+    Bun.spawnSync(["userdel", "--force", this.#user], { stdio: ["ignore", "ignore", "ignore"], env });
+    rmSync(this.#directory, { recursive: true, force: true });
+    process.exit(130);
+  };
+
   async stop(): Promise<void> {
+    for (const signal of interruptions) process.off(signal, this.#interrupted);
     const [client = "ssh", ...words] = this.command("true");
     Bun.spawnSync([client, "-O", "exit", ...words.slice(0, -1)], { stdio: ["ignore", "ignore", "ignore"] });
     this.#daemon?.kill();
@@ -116,6 +126,7 @@ export class SshPeer {
   }
 }
 
+const interruptions = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const searchPath = `${process.env.PATH}:/usr/sbin:/sbin`;
 const env = { ...process.env, PATH: searchPath };
 
