@@ -88,7 +88,7 @@ $(DEMO)/manifest.json: $(IMAGE)/manifest.json $(call sources,sdk protocol/bridge
 
 # --- the host ----------------------------------------------------------------------------------------------------
 
-build: dist/vmapp dist/lib/index.js dist/tools/vhost-device-vsock
+build: dist/vmapp dist/lib/index.js dist/sdk/index.js dist/tools/vhost-device-vsock
 
 # Renamed into place, so that it can be rebuilt while the former one runs.
 dist/vmapp: $(HOST_SOURCES) package.json $(NPM)
@@ -100,6 +100,9 @@ dist/vmapp: $(HOST_SOURCES) package.json $(NPM)
 dist/lib/index.js: $(HOST_SOURCES) package.json $(NPM)
 	@rm -rf $(@D)
 	$(BUN) build --target=node --splitting --external=bun:ffi --outdir=$(@D) host-client/index.ts
+
+dist/sdk/index.js: $(call sources,sdk protocol/bridge) package.json $(NPM)
+	$(BUN) build --target=node --outfile=$@ sdk/index.ts
 
 dist/tools/vhost-device-vsock: image/packages.ts image/debian.ts | $(NPM)
 	@$(STEP) tools
