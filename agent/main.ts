@@ -57,10 +57,12 @@ function leave(sessionsOver: Promise<void>): void {
 
 /** PID 1 says where it looks for updates; it alone could start one. */
 function takeUpdateHost(): UpdateHost | undefined {
-  const directory = process.env.VMAPP_UPDATES;
+  const { VMAPP_UPDATES: directory, VMAPP_BASE: base } = process.env;
   // Not for the programs that sessions run.
   delete process.env.VMAPP_UPDATES;
-  return directory === undefined || process.ppid !== 1 ? undefined : { directory, announce: tellInit };
+  delete process.env.VMAPP_BASE;
+  if (directory === undefined || base === undefined || process.ppid !== 1) return undefined;
+  return { directory, base, announce: tellInit };
 }
 
 function listenArgument(args: readonly string[]): string {

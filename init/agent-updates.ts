@@ -31,6 +31,8 @@ export interface AgentUpdatesOptions {
   readonly files: UpdateFiles;
   /** how this executable is started */
   readonly self: readonly [string, ...string[]];
+  /** build id of this executable */
+  readonly base: string;
   readonly log: Log;
   /** milliseconds of a trial; that of the marker protocol when absent */
   readonly trialMs?: number;
@@ -45,6 +47,7 @@ export class AgentUpdates {
   constructor(options: AgentUpdatesOptions) {
     this.#options = options;
     const { files } = options;
+    this.#discardForeign();
     const pending = files.pending();
     if (pending !== undefined) this.#giveUp(pending, "the machine went down before it was confirmed");
     let confirmed = files.confirmed();
@@ -98,6 +101,16 @@ export class AgentUpdates {
     if (state.stored === undefined || this.#shortRuns < hopeless.runs) return false;
     this.#fallBack(state.stored, undefined, `it ended ${this.#shortRuns} times in a row`);
     return true;
+  }
+
+  /** The image has another vmapp-init than when the program was stored: the newer image counts. */
+  #discardForeign(): void {
+    const { files, base, log } = this.#options;
+    for (const marker of [files.offered(), files.pending(), files.confirmed()]) {
+      if (marker === undefined || marker.base === base) continue;
+      log.info("stored program left behind: the image has another agent now", { sha256: marker.sha256 });
+      files.discard(marker);
+    }
   }
 
   #timeUp(): void {

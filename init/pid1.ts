@@ -92,12 +92,12 @@ export function runPid1({
   updates = guard(
     log,
     "look for updates",
-    () => new AgentUpdates({ files: new UpdateFiles(updateDirectory), self, log }),
+    () => new AgentUpdates({ files: new UpdateFiles(updateDirectory), self, base: buildId, log }),
   );
   const agentArgv = (executable: readonly [string, ...string[]]) => agentCommand(executable, agentArguments);
   const agent = {
     argv: agentArgv(updates?.executable ?? self),
-    env: { ...env, VMAPP_UPDATES: updateDirectory },
+    env: { ...env, VMAPP_UPDATES: updateDirectory, VMAPP_BASE: buildId },
     takesOver: (ranMs: number) => guard(log, "fall back", () => updates?.ended(ranMs)) ?? false,
   };
   for (const service of declaredServices({ self, agent, agentArguments, appSocket: appCore?.socket, env }))

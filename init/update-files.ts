@@ -76,6 +76,11 @@ export class UpdateFiles {
       closeSync(fd);
     }
     renameSync(temporary, path);
+    this.discard(marker);
+  }
+
+  /** Removes a program and what marks it. */
+  discard(marker: Marker): void {
     for (const name of [markerNames.offered, markerNames.pending, markerNames.confirmed]) {
       if (this.#marker(name)?.sha256 === marker.sha256) rmSync(join(this.directory, name), { force: true });
     }

@@ -34,6 +34,8 @@ export interface Marker {
   readonly sha256: string;
   /** bytes */
   readonly size: number;
+  /** build id of the image's own vmapp-init: a stored program replaces that one and none that comes later */
+  readonly base: string;
 }
 
 /** File name of a stored program. */
@@ -41,17 +43,17 @@ export function programName(sha256: string): string {
   return `program-${sha256}`;
 }
 
-export function encodeMarker({ sha256, size }: Marker): string {
-  return `${JSON.stringify({ sha256, size })}\n`;
+export function encodeMarker({ sha256, size, base }: Marker): string {
+  return `${JSON.stringify({ sha256, size, base })}\n`;
 }
 
 /** Undefined for anything but a whole marker. */
 export function decodeMarker(text: string): Marker | undefined {
   try {
-    const { sha256, size }: { sha256?: unknown; size?: unknown } = Object(JSON.parse(text));
-    const valid =
-      typeof sha256 === "string" && hashPattern.test(sha256) && Number.isSafeInteger(size) && Number(size) > 0;
-    return valid ? { sha256, size: Number(size) } : undefined;
+    const fields: { sha256?: unknown; size?: unknown; base?: unknown } = Object(JSON.parse(text));
+    const { sha256, size, base } = fields;
+    if (typeof sha256 !== "string" || !hashPattern.test(sha256) || typeof base !== "string") return undefined;
+    return Number.isSafeInteger(size) && Number(size) > 0 ? { sha256, size: Number(size), base } : undefined;
   } catch {
     return undefined;
   }

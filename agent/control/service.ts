@@ -46,6 +46,8 @@ export interface ControlOptions {
 export interface UpdateHost {
   /** where they are stored */
   readonly directory: string;
+  /** build id of PID 1 */
+  readonly base: string;
   /** says that one is on offer */
   readonly announce: () => void;
 }
@@ -73,7 +75,7 @@ export function createControlService({
   const updater =
     updates === undefined
       ? undefined
-      : new Updater({ store: new ProgramStore(updates.directory), announce: updates.announce, ownHash, log });
+      : new Updater({ ...updates, store: new ProgramStore(updates.directory), ownHash, log });
   const apps = new Apps();
   const facilities: Facilities = {
     log,

@@ -50,7 +50,7 @@ export class Daemon implements AsyncDisposable {
         logLines.push({ level, message, fields });
     const log: Log = { info: record("info"), warn: record("warn"), error: record("error") };
     const offers: string[] = [];
-    const updates = { directory: join(directory, "update"), announce: () => offers.push("offer") };
+    const updates = { directory: join(directory, "update"), base: "image", announce: () => offers.push("offer") };
     const service = createControlService({ log, caps: () => [], executable: "/etc/hostname", updates, ...options });
     const server = await listen({ service, target: { kind: "unix", directory }, log });
     return new Daemon(directory, root, logLines, offers, server);

@@ -68,3 +68,42 @@ test("a folder is copied with all that is in it, and links to folders are named 
   expect(readdirSync(back).sort()).toEqual(["a", "empty", "link", "two"]);
   expect(seen.at(-1)).toBe(3);
 });
+
+test("a download that was cut for good is continued by the next one, and begun anew when the file has changed", async () => {
+  await using daemon = await Daemon.start();
+  const content = randomBytes(8 * 1024 * 1024);
+  const remote = join(daemon.root, "big");
+  const into = join(local, "resumed");
+  mkdirSync(into);
+  const cutShort = async (): Promise<void> => {
+    let dials = 0;
+    using files = new GuestFiles(async () => {
+      const connection = await dial({ target: daemon.target, port: ports.control });
+      const limit = dials++ === 0 ? 4 * 1024 * 1024 : 0;
+      let received = 0;
+      connection.socket.on("data", (chunk: Buffer) => {
+        received += chunk.length;
+        if (received > limit) connection.socket.destroy();
+      });
+      connection.socket.pause();
+      return connection;
+    });
+    await expect(files.get(remote, join(into, "big"))).rejects.toMatchObject({ code: "closed" });
+  };
+  using files = filesOf(daemon);
+  for (const change of [false, true]) {
+    writeFileSync(remote, content);
+    utimesSync(remote, 1_600_000_000, 1_600_000_000);
+    await cutShort();
+    const [part] = readdirSync(into);
+    expect(part).toMatch(/\.part$/);
+    const had = statSync(join(into, part ?? "")).size;
+    expect(had).toBeGreaterThan(1024 * 1024);
+    if (change) writeFileSync(remote, content.reverse());
+    const steps: number[] = [];
+    await files.get(remote, join(into, "big"), { onProgress: ({ bytes }) => steps.push(bytes) });
+    expect(steps[0] === had).toBe(!change);
+    expect(readFileSync(join(into, "big")).equals(content)).toBe(true);
+    for (const name of readdirSync(into)) rmSync(join(into, name));
+  }
+}, 60_000);

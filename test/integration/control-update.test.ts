@@ -38,6 +38,7 @@ test("update: a good program is stored, offered and answered in the protocol's w
   expect(decodeMarker(readFileSync(join(daemon.updateDirectory, "offered"), "utf8"))).toEqual({
     sha256: hash,
     size: program.length,
+    base: "image",
   });
   const path = join(daemon.updateDirectory, programName(hash));
   expect(readFileSync(path)).toEqual(program);
@@ -209,11 +210,14 @@ test("update: a program on trial is confirmed by its first answered hello, and t
   const directory = first.updateDirectory;
   // What PID 1 does before it starts the program, here beside an older one.
   writeFileSync(join(directory, programName("1".repeat(64))), "old");
-  writeFileSync(join(directory, markerNames.confirmed), encodeMarker({ sha256: "1".repeat(64), size: 3 }));
+  writeFileSync(
+    join(directory, markerNames.confirmed),
+    encodeMarker({ sha256: "1".repeat(64), size: 3, base: "image" }),
+  );
   renameSync(join(directory, markerNames.offered), join(directory, markerNames.pending));
   await using second = await Daemon.start({
     executable: join(directory, programName(hash)),
-    updates: { directory, announce: () => {} },
+    updates: { directory, base: "image", announce: () => {} },
   });
   await second.raw();
   expect(readdirSync(directory)).toContain(markerNames.pending);

@@ -4,15 +4,19 @@ import { decodeMarker, decodeRejected, encodeMarker, encodeRejected } from "#pro
 const hash = (digit: string): string => digit.repeat(64);
 
 test("a marker is read back as it was written, and nothing else is taken for one", () => {
-  expect(decodeMarker(encodeMarker({ sha256: hash("a"), size: 7 }))).toEqual({ sha256: hash("a"), size: 7 });
+  expect(decodeMarker(encodeMarker({ sha256: hash("a"), size: 7, base: "b" }))).toEqual({
+    sha256: hash("a"),
+    size: 7,
+    base: "b",
+  });
   for (const text of [
     "",
     "{",
     "null",
     "[]",
     `{"sha256":"${hash("a")}"}`,
-    `{"sha256":"../x","size":1}`,
-    `{"sha256":"${hash("a")}","size":0}`,
+    `{"sha256":"../x","size":1,"base":"b"}`,
+    `{"sha256":"${hash("a")}","size":0,"base":"b"}`,
   ])
     expect(decodeMarker(text)).toBeUndefined();
 });

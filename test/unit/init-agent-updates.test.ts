@@ -35,10 +35,11 @@ function bench({
   directory = mkdtempSync(join(tmpdir(), "vmapp-updates-")),
   trialMs = 60_000,
   start = true,
+  base = "build-1",
 } = {}): Bench {
   directories.push(directory);
   const calls: string[] = [];
-  const updates = new AgentUpdates({ files: new UpdateFiles(directory), self, log: quiet, trialMs });
+  const updates = new AgentUpdates({ files: new UpdateFiles(directory), self, base, log: quiet, trialMs });
   const path = (sha256: string): string => join(directory, programName(sha256));
   const setUp: Bench = {
     directory,
@@ -47,7 +48,7 @@ function bench({
     path,
     offer: (sha256) => {
       writeFileSync(path(sha256), "program", { mode: 0o755 });
-      writeFileSync(join(directory, markerNames.offered), encodeMarker({ sha256, size: 7 }));
+      writeFileSync(join(directory, markerNames.offered), encodeMarker({ sha256, size: 7, base }));
     },
     confirm: () => renameSync(join(directory, markerNames.pending), join(directory, markerNames.confirmed)),
     has: (name) => existsSync(join(directory, name)),
@@ -185,9 +186,20 @@ test("a confirmed program that keeps ending at once is given up after five times
 
 test("markers that are no markers change nothing", () => {
   const { updates, calls, directory } = bench();
-  for (const text of ["", "junk", '{"sha256":"../../etc/passwd","size":3}']) {
+  for (const text of ["", "junk", '{"sha256":"../../etc/passwd","size":3,"base":"build-1"}']) {
     writeFileSync(join(directory, markerNames.offered), text);
     updates.look();
   }
   expect(calls).toEqual([]);
+});
+
+test("a program that was stored over another image's agent is left behind, and may be sent again", () => {
+  const before = bench();
+  before.offer(A);
+  before.updates.look();
+  before.confirm();
+  const after = bench({ directory: before.directory, base: "build-2" });
+  expect(after.updates.executable).toEqual(self);
+  expect([after.has("confirmed"), existsSync(after.path(A))]).toEqual([false, false]);
+  expect(after.rejected()).toEqual([]);
 });

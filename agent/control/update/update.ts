@@ -11,6 +11,8 @@ const failedText = "update failed";
 export interface UpdaterOptions {
   readonly store: ProgramStore;
   readonly ownHash: OwnHash;
+  /** build id of PID 1 */
+  readonly base: string;
   /** tells PID 1 that a program is on offer */
   readonly announce: () => void;
   readonly log: Log;
@@ -58,7 +60,7 @@ export class Updater {
     binHash: string | undefined,
     body: RequestBody,
   ): Promise<Reply> {
-    const { store, ownHash, announce, log } = this.#options;
+    const { store, ownHash, base, announce, log } = this.#options;
     const fail = (code: "update_failed" | "update_rejected" | "hash_mismatch", reason: string): never => {
       log.warn("update refused", { reason });
       throw new RequestError(code, failedText, { reason });
@@ -73,7 +75,7 @@ export class Updater {
       return fail("update_rejected", "this program was tried before and did not work");
     if (ownHash.value === expected) return fail("update_failed", "this very program is running");
     try {
-      await store.receive(body, { sha256: expected, size });
+      await store.receive(body, { sha256: expected, size, base });
     } catch (error) {
       const failure = systemFailure("update", error);
       log.warn("update refused", { reason: failure.message });
