@@ -1,6 +1,6 @@
 /** The app bridge in real guests: the example apps under PID 1, and the forwarder over AF_VSOCK. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,10 +8,12 @@ import { join, resolve } from "node:path";
 import type { Vm } from "#host/vm/vm.ts";
 import { ports } from "#protocol/ports.ts";
 import { closeScenarios } from "../integration/bridge-close-orders.ts";
+import { waitUntil } from "../integration/bridge-forwarder.ts";
 import { runNotesSession } from "../integration/bridge-notes-session.ts";
 import { pattern } from "../integration/bridge-pattern.ts";
 import { bootTimeoutMs, sharedVm, startTestVm } from "./fixture.ts";
 
+const cli = resolve(import.meta.dir, "../../host-client/cli/main.ts");
 const demo = resolve(import.meta.dir, "../../dist/image/demo-x64");
 const minutes = 60_000;
 
@@ -19,6 +21,15 @@ async function output(vm: Vm, script: string): Promise<string> {
   const { code, stdout, stderr } = await vm.guest.exec(["sh", "-c", script]);
   if (code !== 0) throw new Error(`exit ${code}: ${stderr}`);
   return stdout.toString();
+}
+
+function vmapp(...args: string[]): Promise<{ code: number | null; stdout: string }> {
+  const child = spawn(process.execPath, [cli, ...args], { stdio: ["ignore", "pipe", "inherit"] });
+  let stdout = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    stdout += chunk.toString();
+  });
+  return new Promise((done) => child.once("close", (code) => done({ code, stdout })));
 }
 
 describe("the demo image", () => {
@@ -62,9 +73,26 @@ describe("the demo image", () => {
       await output(vm, "kill -KILL $(pidof hasher)");
       await again;
       expect(await session.invoke("hasher:crc32", "123456789")).toBe("cbf43926");
-      await vm.stop();
+      await session.close();
+
+      // On the command line, watching and calling share one session; quitting ends the VM.
+      const watching = spawn(process.execPath, [cli, "app", "--json", vm.name, "watch"], {
+        stdio: ["ignore", "pipe", 2],
+      });
+      const watched = new Promise<void>((done) => watching.once("close", () => done()));
+      let seen = "";
+      watching.stdout?.on("data", (chunk: Buffer) => {
+        seen += chunk.toString();
+      });
+      await waitUntil(() => seen.includes('"t":"ready"'), "the watcher's session", minutes);
+      const called = await vmapp("app", "--json", vm.name, "invoke", "hasher:crc32", '"123456789"');
+      expect(called).toEqual({ code: 0, stdout: '"cbf43926"\n' });
+      await waitUntil(() => seen.includes("cbf43926"), "the watcher to see the call");
+      expect((await vmapp("app", vm.name, "quit")).code).toBe(0);
+      await watched;
+      expect(await vm.exited).toMatchObject({ state: "stopped" });
     },
-    bootTimeoutMs + minutes,
+    bootTimeoutMs + 2 * minutes,
   );
 });
 
