@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { type LocalAgent, startLocalAgent } from "#test/shell/agent.ts";
-import { childrenOf, eventually, isAlive } from "#test/shell/processes.ts";
+import { eventually, isAlive } from "#test/shell/processes.ts";
 import { sourceCli } from "#test/terminal/cli.ts";
-import { TestTerminal } from "#test/terminal/terminal.ts";
+import { expectSane, hostShell, startClient } from "#test/terminal/host-shell.ts";
 
 setDefaultTimeout(30_000);
 
@@ -15,49 +15,11 @@ beforeAll(async () => {
 afterAll(() => agent.stop());
 
 const crashingClient = join(import.meta.dir, "../terminal/crashing-client.ts");
-const words = (argv: readonly string[]): string => argv.map((word) => `'${word}'`).join(" ");
-
-/** A user's own interactive shell on a terminal, with a variable `vmapp` to start the CLI. */
-async function hostShell(): Promise<TestTerminal> {
-  const terminal = await TestTerminal.start({
-    command: ["bash", "--norc", "--noprofile", "-i"],
-    env: { PS1: "host> ", vmapp: sourceCli.join(" "), target: agent.target },
-    cols: 100,
-  });
-  await terminal.until("host>");
-  return terminal;
-}
-
-/** Starts the client in the user's shell and waits for what its command prints. Returns the client's pid. */
-async function startClient(terminal: TestTerminal, command: string, shows: string | RegExp): Promise<number> {
-  terminal.type(`clear; ${command}\r`);
-  await terminal.until(shows);
-  const [client] = childrenOf(await terminal.pid);
-  if (client === undefined) throw new Error("the shell has no child");
-  return client;
-}
-
-const flagNames = ["echo", "icanon", "icrnl", "iexten", "isig", "ixon", "onlcr", "opost"];
-let checks = 0;
-
-/** The user's shell has the terminal again, as it was, and the client exited with that status. */
-async function expectSane(terminal: TestTerminal, status: number): Promise<void> {
-  const check = `check${++checks}`;
-  const flags = `stty -a | grep -E -o '(^| )-?(${flagNames.join("|")})\\b'`;
-  terminal.type(`status=$?; clear; echo ${check}: $status $(${flags})\r`);
-  const answer = new RegExp(`^${check}: (\\d+) (.*)$`, "m");
-  await terminal.until(answer);
-  const [, exit, found = ""] = answer.exec(terminal.text) ?? [];
-  expect(Number(exit)).toBe(status);
-  expect(found.split(" ").sort()).toEqual(flagNames);
-  expect(terminal.alternate).toBe(false);
-}
-
 const cat = `$vmapp shell $target -- sh -c 'echo ready; exec cat'`;
 
 describe.concurrent("the user's terminal is as it was", () => {
   test("when the command exits", async () => {
-    await using terminal = await hostShell();
+    await using terminal = await hostShell({ vmapp: sourceCli, target: agent.target });
     await startClient(terminal, "$vmapp shell $target -- sh -c 'echo ready; read x; exit 9'", /^ready$/m);
     terminal.type("\r");
     await terminal.until(/host> ?$/m);
@@ -65,7 +27,7 @@ describe.concurrent("the user's terminal is as it was", () => {
   });
 
   test("when the user disconnects", async () => {
-    await using terminal = await hostShell();
+    await using terminal = await hostShell({ vmapp: sourceCli, target: agent.target });
     await startClient(terminal, cat, /^ready$/m);
     terminal.type("~.");
     await terminal.until("disconnected");
@@ -78,7 +40,7 @@ describe.concurrent("the user's terminal is as it was", () => {
     ["SIGINT", 130],
   ] as const) {
     test(`when the client gets ${signal}`, async () => {
-      await using terminal = await hostShell();
+      await using terminal = await hostShell({ vmapp: sourceCli, target: agent.target });
       const client = await startClient(terminal, cat, /^ready$/m);
       process.kill(client, signal);
       await terminal.until(/host> ?$/m);
@@ -87,7 +49,7 @@ describe.concurrent("the user's terminal is as it was", () => {
   }
 
   test("when the client is killed, under a shell with job control", async () => {
-    await using terminal = await hostShell();
+    await using terminal = await hostShell({ vmapp: sourceCli, target: agent.target });
     const client = await startClient(terminal, cat, /^ready$/m);
     process.kill(client, "SIGKILL");
     await terminal.until("Killed");
@@ -95,7 +57,7 @@ describe.concurrent("the user's terminal is as it was", () => {
   });
 
   test("when the client gets SIGTERM while the terminal takes nothing", async () => {
-    await using terminal = await hostShell();
+    await using terminal = await hostShell({ vmapp: sourceCli, target: agent.target });
     const client = await startClient(terminal, "$vmapp shell $target -- sh -c 'echo ready; yes'", /^y$/m);
     terminal.flow("pause");
     await Bun.sleep(1_000);
@@ -109,7 +71,7 @@ describe.concurrent("the user's terminal is as it was", () => {
   test("when the agent ends in the middle of the session, which is told", async () => {
     const own = await startLocalAgent();
     try {
-      await using terminal = await hostShell();
+      await using terminal = await hostShell({ vmapp: sourceCli, target: agent.target });
       await startClient(terminal, cat.replace("$target", own.target), /^ready$/m);
       process.kill(own.pid, "SIGKILL");
       await terminal.until("connection to the VM closed (VM stopped or restarted?)");
@@ -120,16 +82,15 @@ describe.concurrent("the user's terminal is as it was", () => {
   });
 
   test("when the client fails in a way that nobody catches", async () => {
-    await using terminal = await hostShell();
-    const client = words([process.execPath, crashingClient]);
-    await startClient(terminal, `${client} $target`, /^ready$/m);
+    await using terminal = await hostShell({ vmapp: sourceCli, target: agent.target });
+    await startClient(terminal, `${process.execPath} ${crashingClient} $target`, /^ready$/m);
     terminal.type("x");
     await terminal.until(/^error: a fault that nobody catches[\s\S]*host> ?$/m);
     await expectSane(terminal, 1);
   });
 
   test("when a full-screen program is cut off: the screen, the cursor and the mouse too", async () => {
-    await using terminal = await hostShell();
+    await using terminal = await hostShell({ vmapp: sourceCli, target: agent.target });
     const enter = "\\033[?1049h\\033[?25l\\033[?1000;1006h\\033[?2004h";
     const script = `printf "${enter}"; echo in the alternate screen; exec cat`;
     const client = await startClient(terminal, `$vmapp shell $target -- sh -c '${script}'`, /^in the alt/m);
@@ -143,7 +104,7 @@ describe.concurrent("the user's terminal is as it was", () => {
   });
 
   test("while the client is suspended by ~^Z, and raw again after fg", async () => {
-    await using terminal = await hostShell();
+    await using terminal = await hostShell({ vmapp: sourceCli, target: agent.target });
     await startClient(terminal, cat, /^ready$/m);
     terminal.type("~\x1a");
     await terminal.until("Stopped");
@@ -159,7 +120,7 @@ describe.concurrent("the user's terminal is as it was", () => {
   });
 
   test("when the terminal itself goes away, and the client and its command go too", async () => {
-    const terminal = await hostShell();
+    const terminal = await hostShell({ vmapp: sourceCli, target: agent.target });
     const client = await startClient(terminal, "$vmapp shell $target -- sh -c 'echo pid $$; exec cat'", /^pid \d+$/m);
     const command = Number(/^pid (\d+)$/m.exec(terminal.text)?.[1]);
     await terminal[Symbol.asyncDispose]();

@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Guest } from "#host/guest.ts";
 import { asleep, builtCli, sleepingCommand } from "#test/terminal/cli.ts";
+import { expectSane, hostShell, startClient } from "#test/terminal/host-shell.ts";
 import { TestTerminal } from "#test/terminal/terminal.ts";
 import { bootTimeoutMs, sharedVm } from "./fixture.ts";
 
@@ -68,7 +69,7 @@ describe("at a terminal joined to the guest", () => {
     terminal.type("\x1a");
     await terminal.until(/Stopped[^\n]*\n[^\n]*[#$]$/m);
     terminal.type("clear; fg\r");
-    await terminal.until(/sleep 100'?$/m);
+    await terminal.until(/sleep 100["']$/m);
     terminal.type("\x03");
     await terminal.until(/\^C\n[^\n]*[#$]$/m);
     terminal.type("echo still $((40 + 2)); exit 7\r");
@@ -90,5 +91,16 @@ describe("at a terminal joined to the guest", () => {
     terminal.type("stty size; exit\r");
     expect((await terminal.exited).code).toBe(0);
     expect(terminal.text).toContain("30 121");
+  });
+
+  test("a client that is killed in vi leaves the user's terminal as it was, and no vi in the guest", async () => {
+    const path = "/tmp/terminal-killed";
+    await using terminal = await hostShell({ vmapp: builtCli, target: name });
+    const client = await startClient(terminal, `$vmapp shell $target -- vi ${path}`, /^~$/m);
+    process.kill(client, "SIGTERM");
+    await terminal.until(/host>$/m);
+    await expectSane(terminal, 143);
+    const { stdout } = await guest.exec(["sh", "-c", `sleep 0.5; pgrep -f 'vi ${path}' | grep -v "^$$$" || echo none`]);
+    expect(stdout.toString()).toBe("none\n");
   });
 });
