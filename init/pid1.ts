@@ -100,9 +100,10 @@ export function runPid1({
     env: { ...env, VMAPP_UPDATES: updateDirectory, VMAPP_BASE: buildId },
     takesOver: (ranMs: number) => guard(log, "fall back", () => updates?.ended(ranMs)) ?? false,
   };
-  for (const service of declaredServices({ self, agent, agentArguments, appSocket: appCore?.socket, env }))
-    supervisor.start(service);
-  if (appCore !== undefined) supervisor.start(appCore.service);
+  supervisor.start(
+    ...declaredServices({ self, agent, agentArguments, appSocket: appCore?.socket, env }),
+    ...(appCore === undefined ? [] : [appCore.service]),
+  );
   const runner = {
     handOver: (executable: readonly [string, ...string[]]) =>
       supervisor.replace("agent", agentArgv(executable), "SIGHUP"),

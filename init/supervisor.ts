@@ -49,11 +49,13 @@ export class Supervisor {
     this.#onChange = onChange;
   }
 
-  /** Starts a service; one that cannot be started is treated as one that failed at once. */
-  start(spec: ServiceSpec): void {
-    const service: Supervised = { spec, state: stopped, pid: undefined, startedMs: 0, starts: 0, timer: undefined };
-    this.#services.push(service);
-    this.#handle(service, { type: "start" });
+  /** Starts services, all of them known before the first runs; one that cannot be started is treated as one that failed at once. */
+  start(...specs: readonly ServiceSpec[]): void {
+    const services = specs.map(
+      (spec): Supervised => ({ spec, state: stopped, pid: undefined, startedMs: 0, starts: 0, timer: undefined }),
+    );
+    this.#services.push(...services);
+    for (const service of services) this.#handle(service, { type: "start" });
   }
 
   /** Ends a service, which is not started again until {@link resume}; one that ignores SIGTERM is killed. */
