@@ -49,7 +49,7 @@ async function untilText(child: PtyChild, wanted: string): Promise<void> {
 }
 
 function release(child: PtyChild): void {
-  if (isAlive(child.pid)) process.kill(-child.pid, "SIGKILL");
+  child.signalGroup(9);
   child.input.close();
   child.output.close();
 }
