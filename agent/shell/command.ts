@@ -55,8 +55,9 @@ export function startCommand(start: ResolvedStart): Command | Refusal {
     const home = account?.home ?? baseEnvironment.HOME;
     // As the command's user, who may see less than the agent.
     const { cwd, refused, found } = withCredentials(account, () => {
-      const cwd = start.cwd ?? (directoryRefusal(home) === undefined ? home : "/");
-      const refused = directoryRefusal(cwd);
+      const refusal = directoryRefusal(start.cwd ?? home);
+      const cwd = start.cwd ?? (refusal === undefined ? home : "/");
+      const refused = start.cwd === undefined ? undefined : refusal;
       return { cwd, refused, found: lookUp({ name, searchPath: env.PATH ?? "", cwd }) };
     });
     if (refused !== undefined) return cannot(refused);

@@ -20,7 +20,7 @@ export function lookUp({ name, searchPath, cwd }: { name: string; searchPath: st
   for (const directory of searchPath.split(":")) {
     // An empty entry of PATH means the working directory.
     const path = resolve(cwd, directory, name);
-    if (isExecutableFile(path)) return inspect(path);
+    if (isExecutableFile(path)) return inspectFormat(path);
   }
   return { kind: "missing" };
 }
