@@ -99,7 +99,15 @@ describe("PID 1 in a guest", () => {
 
   test("hands nothing on of what the kernel made of its command line", async () => {
     const names = await shell("tr '\\0' '\\n' </proc/$PPID/environ | cut -d= -f1 | sort");
-    expect(names.trim().split("\n")).toEqual(["HOME", "PATH", "SHELL", "USER", "VMAPP_LOG_LEVEL"]);
+    expect(names.trim().split("\n")).toEqual([
+      "HOME",
+      "PATH",
+      "SHELL",
+      "USER",
+      "VMAPP_BASE",
+      "VMAPP_LOG_LEVEL",
+      "VMAPP_UPDATES",
+    ]);
   });
 
   test("idles: almost no wake-ups, and little memory of its own", async () => {
