@@ -61,15 +61,15 @@ describe.concurrent("a session at a terminal", () => {
     terminal.type(`${sleepingCommand}\r`);
     await terminal.until(asleep);
     terminal.type("\x03");
-    await terminal.until(/\^C\nguest>$/m);
-    terminal.type(`clear; ${sleepingCommand}\r`);
-    await terminal.until(() => asleep.test(terminal.text) && !terminal.text.includes("^C"));
+    await terminal.until(/^asleep\n[^>]*guest>$/m);
+    terminal.type(`clear; echo again; ${sleepingCommand}\r`);
+    await terminal.until(/^again\nasleep$/m);
     terminal.type("\x1a");
     await terminal.until(/Stopped[^\n]*\nguest>$/m);
-    terminal.type("clear; jobs -s; fg\r");
-    await terminal.until(/Stopped.*\n.*sleep 100'$/m);
+    terminal.type("clear; echo back; fg\r");
+    await terminal.until(/^back\n.*sleep 100'$/m);
     terminal.type("\x03");
-    await terminal.until(/\^C\nguest>$/m);
+    await terminal.until(/^back\n.*sleep 100'\n[^>]*guest>$/m);
     await leave(terminal);
   });
 
