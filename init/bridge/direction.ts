@@ -22,9 +22,9 @@ export type DirectionState = "flowing" | "draining" | "ended" | "broken";
 export type Wait = "source" | "target" | "turn" | "nothing";
 
 /** so much moves in one turn at most, for the sake of the other connections */
-const roundsPerTurn = 4;
-/** A smaller read has most likely emptied the source, and asking it once more costs a system call. */
-const emptyingReadBytes = 64 * 1024;
+const roundsPerTurn = 16;
+/** A smaller read is a message of its own, behind which there is most likely nothing: asking would cost a system call. */
+const emptyingReadBytes = 4096;
 
 export class Direction {
   state: DirectionState = "flowing";
