@@ -13,7 +13,7 @@ const bigBytes = 256 * mib;
 const smallFiles = 10_000;
 const smallBytes = 100;
 const hellosARound = 50;
-const rounds = 5;
+const rounds = 3;
 
 const scpAim = { atLeast: 1.5 };
 const qgaAim = { atLeast: 4 };
