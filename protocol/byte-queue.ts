@@ -1,10 +1,15 @@
+const compactAfterChunks = 4096;
+const consumed = new Uint8Array(0);
+
 /**
  * Bytes that have arrived and are not consumed yet, in the chunks they came in. Every stream decoder of the product sits
  * on one. It copies only when what is asked for straddles chunks.
  */
 export class ByteQueue {
-  readonly #chunks: Uint8Array[] = [];
-  /** index of the first unconsumed byte in the first chunk */
+  #chunks: Uint8Array[] = [];
+  /** index of the first chunk that is not consumed; those before it go now and then, which `shift` would do each time */
+  #head = 0;
+  /** index of the first unconsumed byte in that chunk */
   #offset = 0;
   #length = 0;
 
@@ -24,7 +29,8 @@ export class ByteQueue {
   peek(index: number): number {
     if (index >= this.#length) throw new RangeError(`peek(${index}) of ${this.#length} bytes`);
     let position = index + this.#offset;
-    for (const chunk of this.#chunks) {
+    for (let at = this.#head; at < this.#chunks.length; at++) {
+      const chunk = this.#chunks[at] as Uint8Array;
       if (position < chunk.length) return chunk[position] as number;
       position -= chunk.length;
     }
@@ -41,7 +47,7 @@ export class ByteQueue {
   /** Consumes exactly `count` bytes as one view, or as a copy when they straddle chunks. Throws when fewer wait. */
   take(count: number): Uint8Array {
     if (count > this.#length) throw new RangeError(`take(${count}) of ${this.#length} bytes`);
-    const first = this.#chunks[0];
+    const first = this.#chunks[this.#head];
     if (first !== undefined && first.length - this.#offset >= count) return this.#takeFromFirst(first, count);
     const joined = new Uint8Array(count);
     let filled = 0;
@@ -55,7 +61,7 @@ export class ByteQueue {
 
   /** Consumes what the first chunk holds, at most `limit` bytes: a view, never a copy. Empty when nothing waits. */
   takeUpTo(limit: number): Uint8Array {
-    const first = this.#chunks[0];
+    const first = this.#chunks[this.#head];
     if (first === undefined) return new Uint8Array(0);
     return this.#takeFromFirst(first, Math.min(limit, first.length - this.#offset));
   }
@@ -65,8 +71,17 @@ export class ByteQueue {
     this.#offset += count;
     this.#length -= count;
     if (this.#offset === first.length) {
-      this.#chunks.shift();
+      // Its place is kept until the next compaction, its memory is not.
+      this.#chunks[this.#head] = consumed;
+      this.#head += 1;
       this.#offset = 0;
+      if (this.#head === this.#chunks.length) {
+        this.#chunks = [];
+        this.#head = 0;
+      } else if (this.#head >= compactAfterChunks) {
+        this.#chunks.splice(0, this.#head);
+        this.#head = 0;
+      }
     }
     return view;
   }
