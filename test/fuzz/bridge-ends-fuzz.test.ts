@@ -10,7 +10,7 @@ import { HostLines, startCore } from "../integration/bridge-core-process.ts";
 import { waitUntil } from "../integration/bridge-forwarder.ts";
 
 const seed = Number(process.env.VMAPP_FUZZ_SEED ?? Date.now() % 1_000_000_000);
-const count = Number(process.env.VMAPP_FUZZ_RUNS ?? 3000);
+const count = process.env.VMAPP_FULL === "1" ? 100_000 : 3_000;
 /** calls are checked after so many bad lines */
 const batch = 100;
 

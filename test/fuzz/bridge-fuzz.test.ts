@@ -6,7 +6,7 @@ import { parseCoreMessage, parseHostMessage } from "#protocol/bridge/parse.ts";
 import { looksSecret, previewCharacters, previewValue } from "#protocol/bridge/preview.ts";
 
 const seed = Number(process.env.VMAPP_FUZZ_SEED ?? Date.now() % 1_000_000_000);
-const numRuns = Number(process.env.VMAPP_FUZZ_RUNS ?? 3000);
+const numRuns = process.env.VMAPP_FULL === "1" ? 100_000 : 3_000;
 /** fast-check prints the seed and the smallest failing input */
 const runs = { seed, numRuns };
 
@@ -86,13 +86,14 @@ test("a value without secrets is previewed as the head of its JSON", () => {
 
 test("a secret never shows, wherever in a value it is", () => {
   const secret = "sk-QQQQQQQQQQQQQQQQQQQQQQQQ";
+  const text = fc.string({ maxLength: 80 }).map((plain) => plain.replaceAll("Q", "q"));
   const place = fc.letrec((tie) => ({
     node: fc.oneof(
       { maxDepth: 5 },
       fc.constant<unknown>(secret),
       fc.record({ password: fc.constant("QQQQ"), a: tie("node") }),
-      fc.tuple(fc.string({ maxLength: 80 }), tie("node")),
-      fc.tuple(fc.string({ maxLength: 80 }), fc.string({ maxLength: 80 })).map(([a, b]) => `${a}${secret}${b}`),
+      fc.tuple(text, tie("node")),
+      fc.tuple(text, text).map(([a, b]) => `${a}${secret}${b}`),
     ),
   })).node;
   fc.assert(
