@@ -1,6 +1,8 @@
 /** The shell service (vsock 1027): reads the first frame of a connection and starts its session. */
+
+import { decodeStart, StartError } from "#protocol/shell/decode-start.ts";
 import { frameType, type RawFrame, RawFrameDecoder, ShellFrameError } from "#protocol/shell/frames.ts";
-import { decodeStart, type ResolvedStart, StartError, shellCaps } from "#protocol/shell/start.ts";
+import { type ResolvedStart, shellCaps } from "#protocol/shell/start.ts";
 import type { Log } from "#sys/log.ts";
 import type { Peer, Service } from "../service.ts";
 import type { Refusal } from "./command.ts";

@@ -3,7 +3,7 @@ import { VmError } from "../vm/error.ts";
 import { currentState, listVmRecords } from "../vm/state.ts";
 import { openStateRoot } from "../vm/state-root.ts";
 import { startDetached } from "./detach.ts";
-import { note } from "./output.ts";
+import { note, standardError } from "./output.ts";
 import { onStopSignal } from "./stop-signals.ts";
 
 const startTimeoutMs = 60_000;
@@ -54,7 +54,7 @@ function canAsk(): boolean {
 
 /** Asks on standard error, so that standard output stays the command's. End of input is no answer but a refusal. */
 async function ask(question: string): Promise<string> {
-  const prompt = createInterface({ input: process.stdin, output: process.stderr });
+  const prompt = createInterface({ input: process.stdin, output: standardError() });
   const refused = new Promise<never>((_, reject) => {
     prompt.once("close", () => reject(new VmError("aborted", "no answer")));
   });

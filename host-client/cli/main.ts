@@ -1,11 +1,10 @@
 #!/usr/bin/env bun
 import { CommanderError } from "commander";
 import { describeFailure, failureStatus } from "./failure.ts";
-import { keepStreamErrorsQuiet, note, OutputClosed, outputClosedStatus, writeOut } from "./output.ts";
+import { flushOutput, note, OutputClosed, outputClosedStatus } from "./output.ts";
 import { buildProgram } from "./program.ts";
 
 async function main(): Promise<void> {
-  keepStreamErrorsQuiet();
   try {
     const program = await buildProgram(process.argv.slice(2));
     await program.parseAsync(process.argv);
@@ -13,7 +12,7 @@ async function main(): Promise<void> {
     process.exitCode = statusOf(error);
   }
   // Standard input may keep the process alive, so it is ended; but only when what was written is out.
-  await Promise.allSettled([writeOut(process.stdout, ""), writeOut(process.stderr, "")]);
+  await flushOutput();
   process.exit();
 }
 

@@ -8,6 +8,29 @@ export class OutputClosed extends Error {
 /** Exit status when the reader of our output has gone, as a shell reports for a program that SIGPIPE ended. */
 export const outputClosedStatus = 141;
 
+/** Those of our output streams that are in use. Opening one takes milliseconds, so that waits until there is something to write. */
+const opened = new Set<Writable>();
+
+export function standardOutput(): typeof process.stdout {
+  return open(process.stdout);
+}
+
+export function standardError(): typeof process.stderr {
+  return open(process.stderr);
+}
+
+function open<S extends Writable>(stream: S): S {
+  // A failed write is reported to its writer; without a listener the stream would end the process besides.
+  if (!opened.has(stream)) stream.on("error", () => {});
+  opened.add(stream);
+  return stream;
+}
+
+/** Waits until all that was written has been handed to the system. */
+export async function flushOutput(): Promise<void> {
+  await Promise.allSettled([...opened].map((stream) => writeOut(stream, "")));
+}
+
 /** Writes and waits until the bytes are handed to the system. Throws {@link OutputClosed} when the reader has gone. */
 export function writeOut(stream: Writable, bytes: Uint8Array | string): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -20,16 +43,10 @@ export function writeOut(stream: Writable, bytes: Uint8Array | string): Promise<
 
 /** Prints a line on standard output. */
 export function printLine(line: string): Promise<void> {
-  return writeOut(process.stdout, `${line}\n`);
+  return writeOut(standardOutput(), `${line}\n`);
 }
 
 /** Prints a line about our own doing on standard error. Output that nobody reads is no reason to stop. */
 export function note(line: string): void {
-  process.stderr.write(`vmapp: ${line}\n`);
-}
-
-/** A failed write is reported to its writer; without a listener the stream would end the process besides. */
-export function keepStreamErrorsQuiet(): void {
-  process.stdout.on("error", () => {});
-  process.stderr.on("error", () => {});
+  standardError().write(`vmapp: ${line}\n`);
 }

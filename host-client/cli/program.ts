@@ -1,5 +1,6 @@
-import { Command } from "commander";
+import { Command, type OutputConfiguration } from "commander";
 import { version, versionCommand } from "./commands/version.ts";
+import { standardError, standardOutput } from "./output.ts";
 
 /**
  * Every command by its name, in the order of the help. Each is loaded when it is needed: what a start loads is most of what
@@ -32,6 +33,11 @@ const hiddenCommands: typeof commands = {
   "own-vm": async () => (await import("./commands/own-vm.ts")).ownVmCommand(),
 };
 
+const commanderOutput: OutputConfiguration = {
+  writeOut: (text) => standardOutput().write(text),
+  writeErr: (text) => standardError().write(text),
+};
+
 /** The command line, for `words` behind the program's name: whole, or as much as they need. Commander's own exits become errors, so that output is never cut off. */
 export async function buildProgram(words: readonly string[]): Promise<Command> {
   const program = new Command("vmapp")
@@ -60,6 +66,6 @@ Start here:
     for (const load of Object.values(commands)) program.addCommand(await load());
     for (const load of Object.values(hiddenCommands)) program.addCommand(await load(), { hidden: true });
   }
-  for (const command of [program, ...program.commands]) command.exitOverride();
+  for (const command of [program, ...program.commands]) command.exitOverride().configureOutput(commanderOutput);
   return program;
 }

@@ -1,15 +1,15 @@
 import { constants } from "node:os";
 import type { Readable } from "node:stream";
 import type { ShellStart } from "#protocol/shell/start.ts";
-import type { Guest } from "../guest.ts";
-import { OutputClosed, outputClosedStatus, writeOut } from "./output.ts";
+import type { GuestLink } from "../guest-link.ts";
+import { OutputClosed, outputClosedStatus, standardError, standardOutput, writeOut } from "./output.ts";
 import { onStopSignal } from "./stop-signals.ts";
 
 /**
  * Runs a command in the guest on pipes: its output becomes ours, and ours is never ahead of what our reader takes.
  * SIGINT, SIGTERM and SIGHUP go to the command. Resolves with the exit status. Throws what the session throws.
  */
-export async function runCommand(guest: Guest, start: ShellStart, { stdin }: { stdin: boolean }): Promise<number> {
+export async function runCommand(guest: GuestLink, start: ShellStart, { stdin }: { stdin: boolean }): Promise<number> {
   const session = await guest.shell(start);
   const undo = onStopSignal((signal) => session.signal(constants.signals[signal]));
   session.stdin.on("error", () => {});
@@ -17,9 +17,9 @@ export async function runCommand(guest: Guest, start: ShellStart, { stdin }: { s
   else session.stdin.end();
   // Disconnecting makes the exit fail too, so the output's own failure has to be remembered.
   let outputFailure: unknown;
-  const copy = async (from: Readable, to: NodeJS.WriteStream): Promise<void> => {
+  const copy = async (from: Readable, to: () => NodeJS.WriteStream): Promise<void> => {
     try {
-      for await (const chunk of from as AsyncIterable<Uint8Array>) await writeOut(to, chunk);
+      for await (const chunk of from as AsyncIterable<Uint8Array>) await writeOut(to(), chunk);
     } catch (error) {
       outputFailure ??= error;
       session.disconnect();
@@ -27,7 +27,7 @@ export async function runCommand(guest: Guest, start: ShellStart, { stdin }: { s
   };
   try {
     // A session that fails has output to show, too.
-    await Promise.all([copy(session.stdout, process.stdout), copy(session.stderr, process.stderr)]);
+    await Promise.all([copy(session.stdout, standardOutput), copy(session.stderr, standardError)]);
     const { code } = await session.exit;
     if (outputFailure !== undefined) throw outputFailure;
     return code;

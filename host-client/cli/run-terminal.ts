@@ -2,9 +2,9 @@ import { match } from "ts-pattern";
 import type { ShellStart } from "#protocol/shell/start.ts";
 import { attachTerminal } from "../clients/shell/terminal.ts";
 import { windowSize } from "../clients/shell/window-size.ts";
-import type { Guest } from "../guest.ts";
+import type { GuestLink } from "../guest-link.ts";
 import { failureStatus } from "./failure.ts";
-import { note, OutputClosed } from "./output.ts";
+import { note, OutputClosed, standardOutput } from "./output.ts";
 import { signalStatus } from "./stop-signals.ts";
 
 /** Whether the user sits at a terminal, for keys and for the screen. */
@@ -16,15 +16,15 @@ export function isAtTerminal(): boolean {
  * Runs a command or a login shell on a pty that is joined to the user's terminal. Without `stdin` nothing can be typed.
  * Resolves with our exit status. Throws what the session throws.
  */
-export async function runOnTerminal(guest: Guest, start: ShellStart, { stdin = true } = {}): Promise<number> {
-  const size = windowSize(process.stdout);
+export async function runOnTerminal(guest: GuestLink, start: ShellStart, { stdin = true } = {}): Promise<number> {
+  const size = windowSize(standardOutput());
   const { TERM: term } = process.env;
   const session = await guest.shell({ ...start, tty: true, ...size, ...(term && { term }) });
   try {
     const end = await attachTerminal({
       session,
       input: stdin ? process.stdin : undefined,
-      output: process.stdout,
+      output: standardOutput(),
       size,
     });
     return match(end)

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { z } from "zod";
+import * as z from "zod/mini";
 
 /** A process that cannot be mistaken for a later one with the same pid. */
 export const processIdentitySchema = z.strictObject({
-  pid: z.int().positive(),
+  pid: z.int().check(z.positive()),
   /** clock ticks between the kernel's start and the process's, field 22 of /proc/PID/stat */
-  startTicks: z.int().nonnegative(),
+  startTicks: z.int().check(z.nonnegative()),
 });
 export type ProcessIdentity = z.infer<typeof processIdentitySchema>;
 

@@ -1,13 +1,13 @@
 import { lstatSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { z } from "zod";
+import * as z from "zod/mini";
 import { isVmName } from "../transport/target.ts";
 import { hostBootId, isProcessAlive, processIdentitySchema } from "./process-identity.ts";
 
 /** `vm.json`: what other processes may know of a VM. Written by its owner alone. */
 const vmRecordSchema = z.object({
   format: z.literal(1),
-  name: z.string().refine(isVmName, "not a VM name"),
+  name: z.string().check(z.refine(isVmName)),
   /** tells this VM from an earlier one of the same name */
   id: z.uuid(),
   state: z.enum(["starting", "running", "stopped", "crashed"]),
@@ -16,20 +16,20 @@ const vmRecordSchema = z.object({
   /** the host's boot in which the process identities hold */
   bootId: z.string(),
   owner: processIdentitySchema,
-  qemu: processIdentitySchema.optional(),
-  vsockDevice: processIdentitySchema.optional(),
+  qemu: z.optional(processIdentitySchema),
+  vsockDevice: z.optional(processIdentitySchema),
   /** image directory */
   image: z.string(),
   /** where the guest's ports are dialled, as a target */
-  target: z.string().optional(),
-  accelerator: z.enum(["kvm", "tcg"]).optional(),
-  memoryMib: z.int().positive(),
-  cpus: z.int().positive(),
+  target: z.optional(z.string()),
+  accelerator: z.optional(z.enum(["kvm", "tcg"])),
+  memoryMib: z.int().check(z.positive()),
+  cpus: z.int().check(z.positive()),
   detached: z.boolean(),
   /** the directory goes when the VM ends */
   remove: z.boolean(),
   /** how the VM ended, in words */
-  ended: z.string().optional(),
+  ended: z.optional(z.string()),
 });
 export type VmRecord = z.infer<typeof vmRecordSchema>;
 

@@ -1,6 +1,7 @@
 /** Both ends' decoders of the shell protocol against damaged streams: typed errors only, no hang, bounded memory. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { StdinCredit } from "#host/clients/shell/credit.ts";
+import { decodeStart, StartError } from "#protocol/shell/decode-start.ts";
 import {
   decodeClientFrame,
   decodeFrame,
@@ -10,7 +11,7 @@ import {
   type ShellFrame,
   ShellFrameError,
 } from "#protocol/shell/frames.ts";
-import { decodeStart, encodeStart, StartError } from "#protocol/shell/start.ts";
+import { encodeStart } from "#protocol/shell/start.ts";
 import { chooseSeed, damage, inputCount, pieces, Random } from "#test/shell/mutations.ts";
 
 setDefaultTimeout(600_000);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { decodeStart, encodeStart, type ResolvedStart, StartError } from "#protocol/shell/start.ts";
+import { decodeStart, StartError } from "#protocol/shell/decode-start.ts";
+import { encodeStart, type ResolvedStart } from "#protocol/shell/start.ts";
 
 const seed = Number(process.env.VMAPP_FUZZ_SEED ?? Date.now() % 1_000_000_000);
 

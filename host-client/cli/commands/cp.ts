@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { Command } from "commander";
 import type { TransferResult } from "../../files.ts";
 import { Guest } from "../../guest.ts";
-import { note, writeOut } from "../output.ts";
+import { note, standardError, standardOutput, writeOut } from "../output.ts";
 import { type Place, parsePlace } from "../place.ts";
 import { ProgressBar } from "../progress-bar.ts";
 
@@ -74,7 +74,7 @@ async function upload(local: string, destination: GuestPlace, { severalSources, 
     throw new Error(`cp: ${destination.path} is no folder, and there are several sources`);
   const name = basename(await plainPath(local));
   const path = isFolder ? posix.join(destination.path, name) : destination.path;
-  using bar = new ProgressBar(local, quiet ? silent : process.stderr);
+  using bar = new ProgressBar(local, quiet ? silent : standardError());
   tellSkipped(local, await files.put(local, path, { onProgress: bar.onProgress }));
 }
 
@@ -83,13 +83,13 @@ async function download(source: GuestPlace, local: string, { severalSources, qui
   const isFolder = local.endsWith("/") || ((await stat(local).catch(() => undefined))?.isDirectory() ?? false);
   if (severalSources && !isFolder) throw new Error(`cp: ${local} is no folder, and there are several sources`);
   const path = isFolder ? join(local, posix.basename(source.path)) : local;
-  using bar = new ProgressBar(source.path, quiet ? silent : process.stderr);
+  using bar = new ProgressBar(source.path, quiet ? silent : standardError());
   tellSkipped(source.path, await files.get(source.path, path, { onProgress: bar.onProgress }));
 }
 
 async function toStdout(source: GuestPlace): Promise<void> {
   using files = Guest.connect(source.target).files;
-  await files.readInto(source.path, (piece) => writeOut(process.stdout, piece));
+  await files.readInto(source.path, (piece) => writeOut(standardOutput(), piece));
 }
 
 /** The size must be known before the first byte is sent, so what comes is laid down first. */
@@ -99,7 +99,7 @@ async function fromStdin(destination: GuestPlace, { quiet }: Into): Promise<void
     const spool = join(folder, "stdin");
     await pipeline(process.stdin, createWriteStream(spool, { mode: 0o600 }));
     using files = Guest.connect(destination.target).files;
-    using bar = new ProgressBar("-", quiet ? silent : process.stderr);
+    using bar = new ProgressBar("-", quiet ? silent : standardError());
     await files.put(spool, destination.path, { mode: 0o644, onProgress: bar.onProgress });
   } finally {
     await rm(folder, { recursive: true, force: true });

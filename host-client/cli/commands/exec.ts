@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { Guest } from "../../guest.ts";
+import { GuestLink } from "../../guest-link.ts";
 import { addPlacementOptions, type PlacementOptions, placementOf } from "../placement-options.ts";
 import { runCommand } from "../run-command.ts";
 import { runOnTerminal } from "../run-terminal.ts";
@@ -39,6 +39,6 @@ Examples:
       const stdin = options.interactive ?? false;
       if (options.tty && stdin && !process.stdin.isTTY) throw new Error("the input device is not a TTY; leave out -t");
       const run = options.tty ? runOnTerminal : runCommand;
-      process.exitCode = await run(Guest.connect(target), { argv, ...placementOf(options) }, { stdin });
+      process.exitCode = await run(await GuestLink.to(target), { argv, ...placementOf(options) }, { stdin });
     });
 }

@@ -5,7 +5,7 @@ import { stripTerminalEscapes } from "../../vm/console-log.ts";
 import { VmError } from "../../vm/error.ts";
 import { consoleLogPath, findVm, type KnownVm } from "../../vm/resolve.ts";
 import { currentState, readVmRecord } from "../../vm/state.ts";
-import { writeOut } from "../output.ts";
+import { standardOutput, writeOut } from "../output.ts";
 
 const followIntervalMs = 150;
 const chunkBytes = 64 * 1024;
@@ -74,8 +74,8 @@ class LogReader {
       if (count === 0) return;
       const bytes = Buffer.from(buffer.subarray(0, count));
       // What a guest prints must not steer the terminal of the host.
-      const shown = process.stdout.isTTY ? stripTerminalEscapes(this.decoder.decode(bytes, { stream: true })) : bytes;
-      await writeOut(process.stdout, shown);
+      const shown = standardOutput().isTTY ? stripTerminalEscapes(this.decoder.decode(bytes, { stream: true })) : bytes;
+      await writeOut(standardOutput(), shown);
     }
   }
 

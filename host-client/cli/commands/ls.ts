@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import { Command } from "commander";
 import type { FileEntry } from "#protocol/control/replies.ts";
 import { Guest } from "../../guest.ts";
-import { printLine, writeOut } from "../output.ts";
+import { printLine, standardOutput, writeOut } from "../output.ts";
 import { parseGuestPlace } from "../place.ts";
 import { formatTable } from "../table.ts";
 
@@ -20,7 +20,7 @@ export function lsCommand(): Command {
       if (options.json) await printLine(JSON.stringify(entries, null, 2));
       else if (options.long)
         await printLine(formatTable(["MODE", "SIZE", "CHANGED (UTC)", "NAME"], entries.map(longRow)));
-      else await writeOut(process.stdout, entries.map((entry) => `${visible(entry.name)}\n`).join(""));
+      else await writeOut(standardOutput(), entries.map((entry) => `${visible(entry.name)}\n`).join(""));
     });
 }
 

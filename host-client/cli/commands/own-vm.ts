@@ -7,6 +7,7 @@ import { describeStop } from "../../vm/stop.ts";
 import type { Vm } from "../../vm/vm.ts";
 import { type OwnerOrder, ownerCommandName, type Report, reportFd } from "../detach.ts";
 import { describeFailure, failureStatus } from "../failure.ts";
+import { standardOutput } from "../output.ts";
 import { onStopSignal } from "../stop-signals.ts";
 
 /** Runs one VM as a background process. Started by `vmapp run --detach` alone; its output is the owner's log. */
@@ -66,5 +67,5 @@ function stop(vm: Vm): void {
 }
 
 function log(line: string): void {
-  process.stdout.write(`${new Date().toISOString()} ${line}\n`);
+  standardOutput().write(`${new Date().toISOString()} ${line}\n`);
 }

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { Guest } from "../../guest.ts";
+import { GuestLink } from "../../guest-link.ts";
 import { chooseGuest } from "../choose-guest.ts";
 import { addPlacementOptions, type PlacementOptions, placementOf } from "../placement-options.ts";
 import { runCommand } from "../run-command.ts";
@@ -34,7 +34,7 @@ Examples:
     )
     .action(async (target: string | undefined, words: string[], options: ShellOptions, command: Command) => {
       const { name, argv } = splitWords(target === undefined ? [] : [target, ...words], command);
-      const guest = Guest.connect(name ?? (await chooseGuest()));
+      const guest = await GuestLink.to(name ?? (await chooseGuest()));
       const { session } = options;
       const start = { argv, ...placementOf(options), ...(session !== undefined && { session }) };
       process.exitCode = await (isAtTerminal() ? runOnTerminal : runCommand)(guest, start, { stdin: true });

@@ -5,7 +5,7 @@ import { ControlClient } from "../../clients/control/client.ts";
 import { createWaitReport } from "../../clients/control/wait-report.ts";
 import { Guest } from "../../guest.ts";
 import { parseSeconds } from "../option-values.ts";
-import { note, printLine } from "../output.ts";
+import { note, printLine, standardError } from "../output.ts";
 import { ProgressBar } from "../progress-bar.ts";
 
 const defaultTimeoutMs = 300_000;
@@ -30,7 +30,7 @@ Example:
       const guest = Guest.connect(target);
       const report = createWaitReport(note);
       let pushed = false;
-      using bar = new ProgressBar(program, process.stderr);
+      using bar = new ProgressBar(program, standardError());
       using client = new ControlClient({
         dial: () => guest.dial(ports.control),
         program,

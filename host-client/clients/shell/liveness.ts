@@ -6,7 +6,7 @@ import { ports } from "#protocol/ports.ts";
 import { dial } from "../../transport/dial.ts";
 import { TransportError } from "../../transport/error.ts";
 import { type Address, formatTarget } from "../../transport/target.ts";
-import { ControlConnection } from "../control/connection.ts";
+import type { ControlConnection } from "../control/connection.ts";
 import { ControlError } from "../control/error.ts";
 import { closedMessage, ShellError } from "./error.ts";
 import type { ShellSession } from "./session.ts";
@@ -134,6 +134,7 @@ class Pulse {
       signal: this.#givenUp.signal,
     });
     this.#givenUp.signal.addEventListener("abort", () => connection.socket.destroy(), { once: true });
+    const { ControlConnection } = await import("../control/connection.ts");
     const control = await ControlConnection.open(connection, { timeoutMs });
     this.#control = control;
     this.#answered = true;
