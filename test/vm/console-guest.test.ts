@@ -11,7 +11,7 @@ setDefaultTimeout(180_000);
 
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
 const bytes = (value: string) => Buffer.from(value);
-const rounds = 500;
+const rounds = process.env.VMAPP_FULL === "1" ? 500 : 100;
 
 async function open(vm: Vm, options: Omit<ConsoleOptions, "server"> = {}): Promise<Console> {
   return Console.open({ server: { connection: await dial({ target: vm.target, port: ports.console }) }, ...options });

@@ -1,6 +1,7 @@
 /** Hazard 17 in a guest: a command in the instant after the port opens. The agent is killed, and starts again, for that. */
 import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Guest } from "#host/guest.ts";
+import type { Vm } from "#host/vm/vm.ts";
 import { ports } from "#protocol/ports.ts";
 import { bootTimeoutMs, startTestVm } from "./fixture.ts";
 
@@ -10,11 +11,21 @@ const rounds = process.env.VMAPP_FULL === "1" ? 20 : 3;
 const killAgent = `for p in /proc/[0-9]*; do
   [ "$(readlink $p/exe)" = /opt/vmapp/bin/vmapp-init ] && grep -q agent $p/cmdline && kill -9 \${p#/proc/}
 done`;
+let vm: Vm;
 let guest: Guest;
 
 beforeAll(async () => {
-  guest = (await startTestVm({ name: "restart" })).guest;
+  vm = await startTestVm({ name: "restart" });
+  guest = vm.guest;
 }, bootTimeoutMs);
+
+/** Waits until PID 1 has seen the agent's end so often: a dying agent's port may still take a connection. */
+async function untilAgentEnded(times: number): Promise<void> {
+  const ends = () => vm.consoleTail(1_000).filter((line) => line.includes("service ended service=agent")).length;
+  for (const deadline = performance.now() + 60_000; ends() < times; await Bun.sleep(5)) {
+    if (performance.now() > deadline) throw new Error(`the agent did not end ${times} times`);
+  }
+}
 
 /** Dials until the port accepts. */
 async function whenItAccepts(): Promise<void> {
@@ -34,6 +45,7 @@ test(`hazard 17: in a guest, dial and exec as soon as the port accepts, after ${
     const killed = await guest.exec(["sh", "-c", killAgent]).catch((error: Error) => error);
     // The agent that ran the command is gone, so no exit status can have come.
     expect(killed).toBeInstanceOf(Error);
+    await untilAgentEnded(round + 1);
     await whenItAccepts();
     const { code, stdout } = await guest.exec(["echo", `round ${round}`]);
     expect([code, stdout.toString()]).toEqual([0, `round ${round}\n`]);
