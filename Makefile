@@ -90,10 +90,12 @@ $(DEMO)/manifest.json: $(IMAGE)/manifest.json $(call sources,sdk protocol/bridge
 
 build: dist/vmapp dist/lib/index.js dist/sdk/index.js dist/tools/vhost-device-vsock
 
-# Renamed into place, so that it can be rebuilt while the former one runs.
+# In chunks, of which a command loads its own; and without the settings and variables that Bun would else take from the
+# directory where vmapp is run. Renamed into place, so that it can be rebuilt while the former one runs.
 dist/vmapp: $(HOST_SOURCES) package.json $(NPM)
 	@mkdir -p $(@D)
-	$(BUN) build --compile --minify --bytecode --outfile=$@.partial host-client/cli/main.ts
+	$(BUN) build --compile --minify --bytecode --format=esm --splitting \
+		--no-compile-autoload-dotenv --no-compile-autoload-bunfig --outfile=$@.partial host-client/cli/main.ts
 	@mv $@.partial $@
 
 # In chunks, so that Node never sees the one that imports bun:ffi.

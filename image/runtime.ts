@@ -52,6 +52,9 @@ export async function compileInit(
       "--compile",
       "--minify",
       "--bytecode",
+      // Nothing that lies in a guest's root directory is ours to run, least of all as PID 1.
+      "--no-compile-autoload-dotenv",
+      "--no-compile-autoload-bunfig",
       `--target=${architectures[architecture].bunTarget}`,
     ]
       .concat(`--compile-executable-path=${interpreter}`, `--outfile=${target}.partial`)

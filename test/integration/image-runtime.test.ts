@@ -1,6 +1,6 @@
 /** The built runtime brings all that vmapp-init needs: it runs in a root that holds nothing else. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { locateImage } from "#host/vm/locate-image.ts";
@@ -34,4 +34,10 @@ test("vmapp-init starts where there is no other library and no other file", asyn
 
 test("the runtime's busybox runs there too, and the root is as bare as claimed", async () => {
   expect(await inBareRoot("/opt/vmapp/bin/busybox", "ls", "/")).toBe("opt\nproc\n");
+});
+
+test("vmapp-init takes no code from files that lie where it starts", async () => {
+  const planted = { "bunfig.toml": 'preload = ["/planted.js"]\n', "planted.js": 'console.log("planted code ran");\n' };
+  for (const [name, text] of Object.entries(planted)) await writeFile(join(root, name), text);
+  expect(await inBareRoot("/opt/vmapp/bin/vmapp-init", "version")).toMatch(/^vmapp-init /);
 });
