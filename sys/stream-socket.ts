@@ -83,5 +83,5 @@ const nothing = new Uint8Array(1);
 
 /** Whether the peer still reads: false once it has closed both directions. Sends nothing. */
 export function peerReads(fd: number): boolean {
-  return Number(libc.send(fd, ptr(nothing), 0, MSG_DONTWAIT | MSG_NOSIGNAL)) >= 0;
+  return libc.send(fd, ptr(nothing), 0, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }

@@ -6,8 +6,8 @@
 import { type EventQueue, Readiness } from "#sys/event-queue.ts";
 import { closeFd, readFd } from "#sys/fd.ts";
 import { peerReads } from "#sys/stream-socket.ts";
+import type { Carrier } from "./carrier.ts";
 import { Direction } from "./direction.ts";
-import type { PipePool } from "./pipe-pool.ts";
 
 /**
  * - `waiting`: nothing listens on the app's socket yet; nothing is read from the host
@@ -67,7 +67,8 @@ export class Connection {
   constructor({
     hostFd,
     events,
-    pool,
+    toApp,
+    toHost,
     slot,
     hostToken,
     appToken,
@@ -75,7 +76,8 @@ export class Connection {
   }: {
     hostFd: number;
     events: EventQueue;
-    pool: PipePool;
+    toApp: Carrier;
+    toHost: Carrier;
     slot: number;
     hostToken: number;
     appToken: number;
@@ -83,8 +85,8 @@ export class Connection {
   }) {
     this.#host = new End(events, hostToken);
     this.#app = new End(events, appToken);
-    this.#toApp = new Direction(pool);
-    this.#toHost = new Direction(pool);
+    this.#toApp = new Direction(toApp);
+    this.#toHost = new Direction(toHost);
     this.slot = slot;
     this.openedAt = openedAt;
     this.#host.open(hostFd);

@@ -1,11 +1,10 @@
 /**
- * One direction of a connection: from a source socket through a pipe to a target socket, never more than the pipe in
- * between. Bytes keep their order; none is dropped unless the target has gone.
+ * One direction of a connection: from a source socket through a carrier to a target socket, never more than the carrier
+ * holds in between. Bytes keep their order; none is dropped unless the target has gone.
  */
-import type { Pipe } from "#sys/fd.ts";
-import { Blocked, Failed, moveBytes } from "#sys/splice.ts";
+import { Blocked, Failed } from "#sys/splice.ts";
 import { endWriting } from "#sys/stream-socket.ts";
-import { type PipePool, pipeBytes } from "./pipe-pool.ts";
+import type { Carrier } from "./carrier.ts";
 
 /**
  * - `flowing`: the source may still have bytes
@@ -31,12 +30,10 @@ export class Direction {
   waitsFor: Wait = "source";
   /** whether any byte has come */
   used = false;
-  readonly #pool: PipePool;
-  #pipe: Pipe | undefined;
-  #held = 0;
+  readonly #carrier: Carrier;
 
-  constructor(pool: PipePool) {
-    this.#pool = pool;
+  constructor(carrier: Carrier) {
+    this.#carrier = carrier;
   }
 
   get over(): boolean {
@@ -48,8 +45,8 @@ export class Direction {
     for (let round = 0; round < roundsPerTurn; round += 1) {
       if (this.over) return;
       const read = this.#read(source);
-      if (this.#held > 0 && !this.#write(target)) return;
-      if (this.#held > 0) continue;
+      if (this.#carrier.held > 0 && !this.#write(target)) return;
+      if (this.#carrier.held > 0) continue;
       if (this.state === "draining") {
         endWriting(target);
         this.#settle("ended");
@@ -57,7 +54,7 @@ export class Direction {
       }
       if (read < emptyingReadBytes) {
         this.waitsFor = "source";
-        this.#releasePipe();
+        this.#carrier.release();
         return;
       }
     }
@@ -71,11 +68,9 @@ export class Direction {
 
   /** Returns the count, or 0 when nothing more comes for now. */
   #read(source: number): number {
-    if (this.state !== "flowing" || this.#held >= pipeBytes) return 0;
-    this.#pipe ??= this.#pool.take();
-    const count = moveBytes(source, this.#pipe.writeFd, pipeBytes - this.#held);
+    if (this.state !== "flowing") return 0;
+    const count = this.#carrier.fill(source);
     if (count > 0) {
-      this.#held += count;
       this.used = true;
       return count;
     }
@@ -86,11 +81,8 @@ export class Direction {
 
   /** Returns false when the direction has to stop for now, or for good. */
   #write(target: number): boolean {
-    const count = moveBytes((this.#pipe as Pipe).readFd, target, this.#held);
-    if (count > 0) {
-      this.#held -= count;
-      return true;
-    }
+    const count = this.#carrier.drain(target);
+    if (count > 0) return true;
     if (count === Blocked) this.waitsFor = "target";
     else this.#settle("broken");
     return false;
@@ -99,14 +91,6 @@ export class Direction {
   #settle(state: "ended" | "broken"): void {
     this.state = state;
     this.waitsFor = "nothing";
-    this.#releasePipe();
-  }
-
-  #releasePipe(): void {
-    if (this.#pipe === undefined) return;
-    if (this.#held === 0) this.#pool.giveBack(this.#pipe);
-    else this.#pool.discard(this.#pipe);
-    this.#pipe = undefined;
-    this.#held = 0;
+    this.#carrier.release();
   }
 }

@@ -7,7 +7,10 @@ import { EventQueue, Readiness } from "#sys/event-queue.ts";
 import { closeFd } from "#sys/fd.ts";
 import type { Log } from "#sys/log.ts";
 import { acceptConnection, UnixDialler } from "#sys/stream-socket.ts";
+import { BufferCarrier, BufferPool } from "./buffer-carrier.ts";
+import type { Carrier } from "./carrier.ts";
 import { Connection } from "./connection.ts";
+import { PipeCarrier } from "./pipe-carrier.ts";
 import { PipePool } from "./pipe-pool.ts";
 import { Repeats } from "./repeats.ts";
 
@@ -28,6 +31,8 @@ export interface ForwarderOptions {
   readonly appSocket: string;
   /** why a peer may not be served, or undefined */
   readonly refusal: (fd: number) => string | undefined;
+  /** how bytes are carried to the host: inside the kernel, or through this process (see `buffer-carrier.ts`) */
+  readonly toHost: "splice" | "copy";
   readonly log: Log;
 }
 
@@ -37,7 +42,8 @@ export class Forwarder {
   readonly #refusal: (fd: number) => string | undefined;
   readonly #log: Log;
   readonly #events = new EventQueue(eventsAtOnce);
-  readonly #pool = new PipePool();
+  readonly #pipes = new PipePool();
+  readonly #carrierToHost: () => Carrier;
   /** index is the slot, which the tokens of a connection's two sockets are made of */
   readonly #slots: (Connection | undefined)[] = [];
   #open = 0;
@@ -57,11 +63,13 @@ export class Forwarder {
   readonly #refusals: Repeats;
   readonly #failures: Repeats;
 
-  constructor({ listenerFd, appSocket, refusal, log }: ForwarderOptions) {
+  constructor({ listenerFd, appSocket, refusal, toHost, log }: ForwarderOptions) {
     this.#listenerFd = listenerFd;
     this.#app = new UnixDialler(appSocket);
     this.#refusal = refusal;
     this.#log = log;
+    const buffers = new BufferPool();
+    this.#carrierToHost = toHost === "splice" ? () => new PipeCarrier(this.#pipes) : () => new BufferCarrier(buffers);
     this.#refusals = new Repeats(log, "connection refused");
     this.#failures = new Repeats(log, "connection failed");
     this.#events.add(listenerFd, Readiness.readable, listenerToken);
@@ -180,7 +188,8 @@ export class Forwarder {
     const connection = new Connection({
       hostFd: fd,
       events: this.#events,
-      pool: this.#pool,
+      toApp: new PipeCarrier(this.#pipes),
+      toHost: this.#carrierToHost(),
       slot,
       hostToken,
       appToken: hostToken + 1,

@@ -21,6 +21,7 @@ export function runBridge(args: readonly string[]): never {
   return new Forwarder({
     listenerFd,
     appSocket,
+    toHost: listen.kind === "vsock" ? "copy" : "splice",
     refusal: listen.kind === "vsock" ? refusalUnlessHost : () => undefined,
     log,
   }).run();

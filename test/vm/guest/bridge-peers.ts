@@ -21,7 +21,7 @@ function forward(port: number, socket: string): never {
   const listenerFd = listenVsock({ port, backlog: 128 });
   setNonBlocking(listenerFd);
   const refusal = (fd: number) => (peerCid(fd) === cidLocal ? undefined : "not this guest");
-  return new Forwarder({ listenerFd, appSocket: socket, refusal, carries: "copy", log: createLog("forwarder") }).run();
+  return new Forwarder({ listenerFd, appSocket: socket, refusal, toHost: "copy", log: createLog("forwarder") }).run();
 }
 
 async function scenarios(port: number, socket: string): Promise<void> {
