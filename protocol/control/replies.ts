@@ -1,6 +1,6 @@
 /** What the guest answers, declared once. *Extension* marks what a stock v1 daemon does not send. */
 import * as z from "zod/mini";
-import { trailerKinds } from "./trailer.ts";
+import { trailerKinds } from "./trailer-kind.ts";
 
 const count = z.int().check(z.nonnegative());
 

@@ -5,7 +5,7 @@
 import * as z from "zod/mini";
 import type { ErrorCode } from "./error-code.ts";
 import type { WireMessage } from "./message.ts";
-import { trailerKinds } from "./trailer.ts";
+import { trailerKinds } from "./trailer-kind.ts";
 
 const count = z.int().check(z.nonnegative());
 const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));

@@ -5,10 +5,7 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import zlib from "node:zlib";
-
-/** `crc32`: 01 and the checksum, big endian. `sha256`: the hash. When called off: zeros. */
-export const trailerKinds = ["crc32", "sha256"] as const;
-export type TrailerKind = (typeof trailerKinds)[number];
+import type { TrailerKind } from "./trailer-kind.ts";
 
 const lengths = { crc32: 5, sha256: 32 } as const satisfies Record<TrailerKind, number>;
 

@@ -2,7 +2,7 @@ import { Command } from "commander";
 import type { NamedSessionInfo } from "#protocol/control/replies.ts";
 import { namedSessions } from "../../clients/control/named-sessions.ts";
 import { withConnection } from "../../clients/control/one-shot.ts";
-import { Guest } from "../../guest.ts";
+import { GuestLink } from "../../guest-link.ts";
 import { formatBytes } from "../byte-size.ts";
 import { printLine } from "../output.ts";
 import { formatTable } from "../table.ts";
@@ -19,7 +19,7 @@ A session is started, and attached to again, with: vmapp shell --session NAME TA
 The exit status of one that has ended is kept for some minutes.`,
     )
     .action(async (target: string, options: { json?: true }) => {
-      const guest = Guest.connect(target);
+      const guest = await GuestLink.to(target);
       const sessions = await withConnection({ target: guest.target }, namedSessions).catch((error: unknown) => {
         throw guest.explain(error);
       });

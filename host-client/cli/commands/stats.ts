@@ -2,7 +2,7 @@ import { Command } from "commander";
 import type { GuestStats } from "#protocol/control/replies.ts";
 import { stats } from "../../clients/control/core.ts";
 import { withConnection } from "../../clients/control/one-shot.ts";
-import { Guest } from "../../guest.ts";
+import { GuestLink } from "../../guest-link.ts";
 import { formatBytes } from "../byte-size.ts";
 import { printLine } from "../output.ts";
 
@@ -12,7 +12,7 @@ export function statsCommand(): Command {
     .argument("<target>", "NAME of a VM, vsock:CID, hybrid:/path or unix:/dir")
     .option("--json", "print one JSON object for machines")
     .action(async (target: string, options: { json?: true }) => {
-      const found = await withConnection({ target: Guest.connect(target).target }, stats);
+      const found = await withConnection({ target: (await GuestLink.to(target)).target }, stats);
       await printLine(options.json ? JSON.stringify(found, null, 2) : describe(found));
     });
 }

@@ -1,5 +1,4 @@
 /** The requests that every guest answers, and `power`. */
-import { randomBytes } from "node:crypto";
 import { clockReply, type GuestStats, statsReply, versionReply } from "#protocol/control/replies.ts";
 import type { ControlConnection } from "./connection.ts";
 import { ControlError } from "./error.ts";
@@ -55,6 +54,6 @@ export async function setClock(control: ControlConnection): Promise<{ offset: nu
 /** *Extension* `reseed`: gives the guest's random number generator 64 bytes of this host's. Rejects unless it took them. */
 export async function reseed(control: ControlConnection): Promise<void> {
   if (!control.hasCap("reseed")) throw new ControlError("unavailable", "reseed: the guest cannot be reseeded");
-  const seed = randomBytes(64).toString("base64");
+  const seed = Buffer.from(crypto.getRandomValues(new Uint8Array(64))).toString("base64");
   await control.request({ t: "reseed", seed }, { timeoutMs: timeouts.short });
 }

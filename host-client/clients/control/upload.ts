@@ -1,4 +1,5 @@
-import { ContentCheck, preferredTrailer, type TrailerKind } from "#protocol/control/trailer.ts";
+import { ContentCheck, preferredTrailer } from "#protocol/control/trailer.ts";
+import type { TrailerKind } from "#protocol/control/trailer-kind.ts";
 import type { Upload } from "./connection.ts";
 import { ControlError } from "./error.ts";
 
