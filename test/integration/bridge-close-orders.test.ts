@@ -4,36 +4,39 @@ import { acceptConnection, listenUnix, UnixDialler } from "#sys/stream-socket.ts
 import { closeScenarios, type Ends, sleep } from "./bridge-close-orders.ts";
 import { type Forwarder, startForwarder, waitUntil } from "./bridge-forwarder.ts";
 
-let forwarder: Forwarder;
-let listener: number;
-let idleDescriptors: number;
-beforeAll(async () => {
-  forwarder = await startForwarder();
-  listener = listenUnix({ path: forwarder.appPath, backlog: 16 });
-  idleDescriptors = forwarder.descriptors();
-});
-afterAll(async () => {
-  closeFd(listener);
-  await forwarder.stop();
-});
+describe.each([
+  ["spliced both ways", false],
+  ["copied to the host, as over vsock", true],
+])("bytes %s", (_, copies) => {
+  let forwarder: Forwarder;
+  let listener: number;
+  let idleDescriptors: number;
+  beforeAll(async () => {
+    forwarder = await startForwarder({ copies });
+    listener = listenUnix({ path: forwarder.appPath, backlog: 16 });
+    idleDescriptors = forwarder.descriptors();
+  });
+  afterAll(async () => {
+    closeFd(listener);
+    await forwarder.stop();
+  });
 
-const ends: Ends = {
-  connectHost: () => {
-    const fd = new UnixDialler(forwarder.hostPath).connect();
-    if (fd === undefined) throw new Error("the forwarder does not listen");
-    return fd;
-  },
-  acceptApp: async () => {
-    for (;;) {
-      const fd = acceptConnection(listener);
-      if (fd !== undefined) return fd;
-      await sleep(2);
-    }
-  },
-};
+  const ends: Ends = {
+    connectHost: () => {
+      const fd = new UnixDialler(forwarder.hostPath).connect();
+      if (fd === undefined) throw new Error("the forwarder does not listen");
+      return fd;
+    },
+    acceptApp: async () => {
+      for (;;) {
+        const fd = acceptConnection(listener);
+        if (fd !== undefined) return fd;
+        await sleep(2);
+      }
+    },
+  };
 
-describe("closing", () => {
-  test.each(closeScenarios.map((scenario) => [scenario.name, scenario] as const))("%s", async (_, scenario) => {
+  test.each(closeScenarios.map((scenario) => [scenario.name, scenario] as const))("%s", async (_name, scenario) => {
     await scenario.run(ends);
     // What stays open are the pipes that the forwarder keeps for the next connection.
     const keptPipes = 16;

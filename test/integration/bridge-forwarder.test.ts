@@ -211,6 +211,19 @@ describe("waiting for the app", () => {
   }, 20_000);
 });
 
+test("64 MiB each way arrive unchanged where what goes to the host is copied", async () => {
+  const copying = await startForwarder({ copies: true });
+  try {
+    await copying.listen((socket) => socket.pipe(socket));
+    const bytes = pattern(64 * 1024 * 1024, 4);
+    const host = await copying.connect();
+    host.end(bytes);
+    expect((await readToEnd(host)).equals(bytes)).toBe(true);
+  } finally {
+    await copying.stop();
+  }
+}, 20_000);
+
 describe("back-pressure", () => {
   for (const side of ["the app", "the host"] as const) {
     test(`a reader that stops for 10 s costs the forwarder less than 4 MiB: ${side}`, async () => {

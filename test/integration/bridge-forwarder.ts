@@ -5,6 +5,7 @@ import { createServer, connect as netConnect, type Server, type Socket } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+const copyingPath = new URL("./bridge-copying-forwarder.ts", import.meta.url).pathname;
 const initPath = new URL("../../init/main.ts", import.meta.url).pathname;
 
 export interface Forwarder {
@@ -28,13 +29,15 @@ export interface Forwarder {
   stop(): Promise<void>;
 }
 
-export async function startForwarder(): Promise<Forwarder> {
+/** `copies`: as it runs over vsock, copying what goes to the host. */
+export async function startForwarder({ copies = false } = {}): Promise<Forwarder> {
   const directory = mkdtempSync(join(tmpdir(), "vmapp-bridge-"));
   const hostPath = join(directory, "1024.sock");
   const appPath = join(directory, "app.sock");
-  const child = spawn(process.execPath, [initPath, "bridge", "--listen", `unix:${directory}`, "--socket", appPath], {
-    stdio: ["ignore", "inherit", "pipe"],
-  });
+  const command = copies
+    ? [copyingPath, hostPath, appPath]
+    : [initPath, "bridge", "--listen", `unix:${directory}`, "--socket", appPath];
+  const child = spawn(process.execPath, command, { stdio: ["ignore", "inherit", "pipe"] });
   let logged = "";
   child.stderr.on("data", (chunk: Buffer) => {
     logged += chunk.toString();
