@@ -1,5 +1,6 @@
 /**
- * Runs the test rings one after another and closes with `N passed, N failed`.
+ * Runs the test rings and closes with `N passed, N failed`. Integration mostly waits and the VMs mostly compute, so these two
+ * run side by side.
  *
  *   bun test/run.ts                  all rings
  *   bun test/run.ts unit vm          these rings
@@ -7,9 +8,14 @@
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
 
 const rings = ["unit", "integration", "fuzz", "vm"] as const;
 type Ring = (typeof rings)[number];
+
+/** Rings of one row run at the same time. */
+const schedule: readonly (readonly Ring[])[] = [["unit"], ["fuzz"], ["integration", "vm"]];
 
 interface Tally {
   passed: number;
@@ -50,7 +56,6 @@ async function runRing(ring: Ring, full: boolean): Promise<Tally> {
   const report = join(reports, `${ring}.xml`);
   rmSync(report, { force: true });
   const started = performance.now();
-  console.log(`\n=== ${ring} ===`);
   const child = Bun.spawn(
     // bunfig.toml's timeout is not honoured (Bun 1.4.5).
     [
@@ -64,24 +69,33 @@ async function runRing(ring: Ring, full: boolean): Promise<Tally> {
     {
       cwd: root,
       env: { ...process.env, ...(full ? { VMAPP_FULL: "1" } : {}) },
-      stdio: ["ignore", "inherit", "inherit"],
+      stdio: ["ignore", "pipe", "pipe"],
     },
   );
-  const tally = readReport(report, await child.exited);
+  const [exitCode] = await Promise.all([child.exited, label(child.stdout, ring), label(child.stderr, ring)]);
+  const tally = readReport(report, exitCode);
   const seconds = ((performance.now() - started) / 1000).toFixed(0);
   console.log(`${ring}: ${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped in ${seconds} s`);
   return tally;
+}
+
+/** Prints a ring's output as it comes, each line behind the ring's name. */
+async function label(output: ReadableStream<Uint8Array>, ring: Ring): Promise<void> {
+  const lines = createInterface({ input: Readable.fromWeb(output as never), crlfDelay: Number.POSITIVE_INFINITY });
+  for await (const line of lines) console.log(`${ring} | ${line}`);
 }
 
 async function main(): Promise<void> {
   const { chosen, full } = parseArguments(process.argv.slice(2));
   mkdirSync(reports, { recursive: true });
   const total: Tally = { passed: 0, failed: 0, skipped: 0 };
-  for (const ring of chosen) {
-    const tally = await runRing(ring, full);
-    total.passed += tally.passed;
-    total.failed += tally.failed;
-    total.skipped += tally.skipped;
+  for (const row of schedule) {
+    const tallies = row.filter((ring) => chosen.includes(ring)).map((ring) => runRing(ring, full));
+    for (const tally of await Promise.all(tallies)) {
+      total.passed += tally.passed;
+      total.failed += tally.failed;
+      total.skipped += tally.skipped;
+    }
   }
   const skipped = total.skipped === 0 ? "" : `, ${total.skipped} skipped`;
   console.log(`\n${total.passed} passed, ${total.failed} failed${skipped}`);
