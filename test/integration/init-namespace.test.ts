@@ -104,7 +104,15 @@ describe("PID 1", () => {
   test("hands nothing of its own environment on", async () => {
     const { guest } = await startContained();
     const { stdout } = await guest.exec(["sh", "-c", "tr '\\0' '\\n' </proc/$PPID/environ | cut -d= -f1 | sort"]);
-    expect(stdout.toString().trim().split("\n")).toEqual(["HOME", "PATH", "SHELL", "USER", "VMAPP_BASE", "VMAPP_LOG_LEVEL", "VMAPP_UPDATES"]);
+    expect(stdout.toString().trim().split("\n")).toEqual([
+      "HOME",
+      "PATH",
+      "SHELL",
+      "USER",
+      "VMAPP_BASE",
+      "VMAPP_LOG_LEVEL",
+      "VMAPP_UPDATES",
+    ]);
   });
 
   test.each([
