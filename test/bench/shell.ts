@@ -38,7 +38,7 @@ async function latency(work: () => Promise<void>): Promise<number> {
   return median(all);
 }
 
-function require(what: string, got: unknown, wanted: unknown): void {
+function expectEqual(what: string, got: unknown, wanted: unknown): void {
   if (got !== wanted) throw new Error(`${what}: ${String(got)} instead of ${String(wanted)}`);
 }
 
@@ -96,7 +96,7 @@ async function pipeOutput(guest: Guest, startSocat: StartSocat, ssh: SshPeer | u
     await startSocat(`${command},pipes`, wideBuffer),
   ];
   const bySocat = (peer: SocatPeer) => async () => {
-    const ms = await timed(async () => require("socat", await peer.exchange(), pipeBlocks * blockBytes));
+    const ms = await timed(async () => expectEqual("socat", await peer.exchange(), pipeBlocks * blockBytes));
     return rate(pipeBlocks, ms);
   };
   const peers: Contender[] = [
@@ -128,15 +128,15 @@ async function ourOutput(guest: Guest, argv: string[], blocks: number, tty = fal
   session.stderr.resume();
   const ended = new Promise((resolve) => session.stdout.on("end", resolve));
   const [{ code }] = await Promise.all([session.exit, ended]);
-  require("exit", code, 0);
-  require("bytes", bytes, blocks * blockBytes);
+  expectEqual("exit", code, 0);
+  expectEqual("bytes", bytes, blocks * blockBytes);
 }
 
 async function sshOutput(ssh: SshPeer): Promise<void> {
   const child = Bun.spawn(ssh.command(produce(sshBlocks)), { stdio: ["ignore", "pipe", "inherit"] });
   let bytes = 0;
   for await (const chunk of child.stdout) bytes += chunk.length;
-  require("ssh", bytes, sshBlocks * blockBytes);
+  expectEqual("ssh", bytes, sshBlocks * blockBytes);
 }
 
 async function pipeInput(
@@ -148,7 +148,7 @@ async function pipeInput(
   const words = consume.join(" ");
   const [plain, wide] = [await startSocat(words), await startSocat(words, ["-b", "262144"])];
   const bySocat = (peer: SocatPeer) => async () => {
-    const ms = await timed(async () => require("socat", await peer.exchange({ block, count: pipeBlocks }), 4));
+    const ms = await timed(async () => expectEqual("socat", await peer.exchange({ block, count: pipeBlocks }), 4));
     return rate(pipeBlocks, ms);
   };
   const peers: Contender[] = [
@@ -179,8 +179,8 @@ async function ourInput(guest: Guest, argv: string[]): Promise<void> {
   for (let left = pipeBlocks; left > 0; left -= 1)
     if (!session.stdin.write(block)) await new Promise((resolve) => session.stdin.once("drain", resolve));
   session.stdin.end();
-  require("exit", (await session.exit).code, 0);
-  require("answer", text, "all\n");
+  expectEqual("exit", (await session.exit).code, 0);
+  expectEqual("answer", text, "all\n");
 }
 
 async function sshInput(ssh: SshPeer, command: string): Promise<void> {
@@ -190,7 +190,7 @@ async function sshInput(ssh: SshPeer, command: string): Promise<void> {
     await child.stdin.flush();
   }
   await child.stdin.end();
-  require("ssh", await new Response(child.stdout).text(), "all\n");
+  expectEqual("ssh", await new Response(child.stdout).text(), "all\n");
 }
 
 async function ptyOutput(guest: Guest, startSocat: StartSocat, argv: string[]): Promise<Row> {
@@ -205,14 +205,14 @@ async function ptyOutput(guest: Guest, startSocat: StartSocat, argv: string[]): 
         name: "socat EXEC,pty",
         aim: { atLeast: 0.8 },
         measure: async () =>
-          rate(ptyBlocks, await timed(async () => require("socat", await peer.exchange(), ptyBlocks * blockBytes))),
+          rate(ptyBlocks, await timed(async () => expectEqual("socat", await peer.exchange(), ptyBlocks * blockBytes))),
       },
     ],
   });
 }
 
 async function runTrue(guest: Guest): Promise<void> {
-  require("exit", (await guest.exec(["true"])).code, 0);
+  expectEqual("exit", (await guest.exec(["true"])).code, 0);
 }
 
 async function libraryLatency(guest: Guest, startSocat: StartSocat, notes: string[]): Promise<Row> {
@@ -229,14 +229,14 @@ async function libraryLatency(guest: Guest, startSocat: StartSocat, notes: strin
     ours: () => latency(() => runTrue(guest)),
     peers: [
       { name: "spawn and wait", aim: { atMost: 2 }, measure: () => latency(() => spawnAndWait(["true"])) },
-      { name: "socat EXEC", measure: () => latency(async () => require("socat", await peer.exchange(), 0)) },
+      { name: "socat EXEC", measure: () => latency(async () => expectEqual("socat", await peer.exchange(), 0)) },
     ],
   });
 }
 
 async function spawnAndWait(words: string[]): Promise<void> {
   const child = Bun.spawn(words, { stdio: ["ignore", "ignore", "ignore"] });
-  require("exit", await child.exited, 0);
+  expectEqual("exit", await child.exited, 0);
 }
 
 function cliLatency(cli: string, target: string, ssh: SshPeer): Promise<Row> {

@@ -105,16 +105,22 @@ export class SshPeer {
 
   /** No account stays behind a bench that is broken off. */
   readonly #interrupted = (): never => {
+    this.#endConnection();
     this.#daemon?.kill();
     Bun.spawnSync(["userdel", "--force", this.#user], { stdio: ["ignore", "ignore", "ignore"], env });
     rmSync(this.#directory, { recursive: true, force: true });
     process.exit(130);
   };
 
-  async stop(): Promise<void> {
-    for (const signal of interruptions) process.off(signal, this.#interrupted);
+  /** Ends the kept connection, whose processes would outlive both ends and keep the account in use. */
+  #endConnection(): void {
     const [client = "ssh", ...words] = this.command("true");
     Bun.spawnSync([client, "-O", "exit", ...words.slice(0, -1)], { stdio: ["ignore", "ignore", "ignore"] });
+  }
+
+  async stop(): Promise<void> {
+    for (const signal of interruptions) process.off(signal, this.#interrupted);
+    this.#endConnection();
     this.#daemon?.kill();
     await this.#daemon?.exited;
     // The daemon's child for the connection may take a moment to end, and until then the account is in use.
