@@ -85,6 +85,15 @@ test("hazard 8: in a guest, the first command on a pty sees the size asked for",
   await firstSizeIsRight(guest, full ? 50 : 5);
 });
 
+test("hazard 13: a command killed for memory ends with 137, and agent and PID 1 go on", async () => {
+  const agentPids = () => guest.exec(["pidof", "vmapp-init"]).then(({ stdout }) => stdout.toString());
+  const before = await agentPids();
+  // tail keeps what it may have to print, and /dev/zero has no line end.
+  const { code } = await guest.exec(["tail", "/dev/zero"]);
+  expect(code).toBe(137);
+  expect(await agentPids()).toBe(before);
+});
+
 describe("the contract in a guest", () => {
   test("the environment is exactly the given one, as root in /root", async () => {
     const { stdout } = await guest.exec(["env"]);
