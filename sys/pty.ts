@@ -29,11 +29,15 @@ interface PtyAddon {
 
 let addon: PtyAddon | undefined;
 
-/** The addon beside the guest's executable, else the one that this checkout built. */
+/** where the runtime is mounted in a guest; an agent that was sent as an update runs from elsewhere */
+const runtimeAddon = "/opt/vmapp/lib/pty.node";
+
+/** The addon beside the guest's executable, else the runtime's, else the one that this checkout built. */
 function loadAddon(): PtyAddon {
   if (addon !== undefined) return addon;
   const candidates = [
     join(dirname(process.execPath), "../lib/pty.node"),
+    runtimeAddon,
     join(import.meta.dirname, "../node_modules/node-pty/build/Release/pty.node"),
   ];
   const path = candidates.find((candidate) => existsSync(candidate));

@@ -72,4 +72,12 @@ test("hazard 16: a good program takes over within seconds while a session goes o
     await hello(10_000, ({ build }) => build === "update-test");
   }
   expect((await vm.guest.exec(["echo", "whole"])).stdout.toString()).toBe("whole\n");
+  // The program that was sent runs from another place than the runtime, whose parts it needs.
+  const terminal = await vm.guest.shell({ argv: ["tty"], tty: true });
+  let name = "";
+  terminal.stdout.on("data", (chunk: Buffer) => {
+    name += chunk.toString();
+  });
+  expect(await terminal.exit).toEqual({ code: 0 });
+  expect(name).toStartWith("/dev/pts/");
 }, 180_000);
