@@ -27,6 +27,9 @@ interface PtyAddon {
   resize(fd: number, cols: number, rows: number): void;
 }
 
+/** set in a compiled executable */
+declare const VMAPP_BUILD_ID: string | undefined;
+
 let addon: PtyAddon | undefined;
 
 /** where the runtime is mounted in a guest; an agent that was sent as an update runs from elsewhere */
@@ -35,11 +38,10 @@ const runtimeAddon = "/opt/vmapp/lib/pty.node";
 /** The addon beside the guest's executable, else the runtime's, else the one that this checkout built. */
 function loadAddon(): PtyAddon {
   if (addon !== undefined) return addon;
-  const candidates = [
-    join(dirname(process.execPath), "../lib/pty.node"),
-    runtimeAddon,
-    join(import.meta.dirname, "../node_modules/node-pty/build/Release/pty.node"),
-  ];
+  const candidates = [join(dirname(process.execPath), "../lib/pty.node"), runtimeAddon];
+  // The bundler would put the sources' path into the executable.
+  if (typeof VMAPP_BUILD_ID === "undefined")
+    candidates.push(join(import.meta.dirname, "../node_modules/node-pty/build/Release/pty.node"));
   const path = candidates.find((candidate) => existsSync(candidate));
   if (path === undefined) throw new Error(`node-pty's addon is in none of ${candidates.join(", ")}`);
   const module = { exports: {} };
