@@ -1,5 +1,5 @@
 /** From a start frame to a running command: environment, directory, user, look-up, and the fork itself. */
-import { accessSync, constants, statSync, writeFileSync } from "node:fs";
+import { accessSync, constants, readFileSync, statSync, writeFileSync } from "node:fs";
 import type { ResolvedStart } from "#protocol/shell/start.ts";
 import { withCredentials } from "#sys/credentials.ts";
 import { sendSignal } from "#sys/process.ts";
@@ -134,9 +134,13 @@ function onPipes({ start, file, env, cwd, account }: Placement & { readonly file
   };
 }
 
+let inheritsProtection: boolean | undefined;
+
 /** The agent protects itself from the OOM killer; what it starts must not inherit that. */
 function allowOomKill(pid: number): void {
   try {
+    inheritsProtection ??= readFileSync("/proc/self/oom_score_adj", "utf8").trim() !== "0";
+    if (!inheritsProtection) return;
     writeFileSync(`/proc/${pid}/oom_score_adj`, "0");
   } catch {
     // Already gone, or not privileged, in which case there was nothing to inherit.
