@@ -4,83 +4,77 @@ import { SysError } from "./errors.ts";
 import { closeFd, readFd, setNonBlocking, WOULD_BLOCK, writeFd } from "./fd.ts";
 import { Watch } from "./poller.ts";
 
-/** Reads when asked and never ahead, so that an unread child stops at its full pipe. Owns its descriptor. */
-export class FdReader {
+/** Owns a non-blocking descriptor, and one waiter for its readiness at a time. */
+abstract class OwnedFd {
   readonly #fd: number;
   readonly #watch: Watch;
   #wake: (() => void) | undefined;
   #closed = false;
 
-  constructor(fd: number, watch?: Watch) {
+  constructor(fd: number) {
     setNonBlocking(fd);
     this.#fd = fd;
-    this.#watch = watch ?? new Watch(fd);
+    this.#watch = new Watch(fd);
   }
 
   get closed(): boolean {
     return this.#closed;
   }
 
-  /**
-   * Reads at most `length` bytes into `buffer` at `offset`. Returns the count, 0 at the end (also after `close`, and for
-   * a pty whose last slave is gone), or -1 when a read would block: then await {@link readable}.
-   */
-  tryRead(buffer: Uint8Array, offset: number, length: number): number {
-    if (this.#closed) return 0;
-    try {
-      return readFd(this.#fd, buffer, offset, length);
-    } catch (error) {
-      if (error instanceof SysError && error.code === "EIO") return 0;
-      throw error;
-    }
+  /** Closes the descriptor; whoever waits goes on and sees that. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#watch.close();
+    closeFd(this.#fd);
+    this.nudge();
   }
 
-  /** Resolves when a read will not block, or when the reader is closed. One waiter at a time. */
-  readable(): Promise<void> {
-    if (this.#closed) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#wake = resolve;
-      this.#watch.whenReadable(() => {
-        this.#wake = undefined;
-        resolve();
-      });
-    });
-  }
-
-  /** Lets whoever waits in {@link readable} try again now, e.g. because the child has exited and the end may be there. */
+  /** Lets whoever waits try again now, e.g. because the child has exited and the end may be there. */
   nudge(): void {
     const wake = this.#wake;
     this.#wake = undefined;
     wake?.();
   }
 
-  /** Closes the descriptor; whoever waits sees the end. */
-  close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#watch.close();
-    closeFd(this.#fd);
-    this.#wake?.();
+  protected get fd(): number {
+    return this.#fd;
+  }
+
+  /** Resolves when the descriptor is ready in that direction, when nudged, or when closed. */
+  protected ready(direction: "whenReadable" | "whenWritable"): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+      this.#watch[direction](() => this.nudge());
+    });
   }
 }
 
-/** Writes without ever blocking the process. Owns its descriptor. */
-export class FdWriter {
-  readonly #fd: number;
-  readonly #watch: Watch;
-  #wake: (() => void) | undefined;
-  #closed = false;
-
-  constructor(fd: number, watch?: Watch) {
-    setNonBlocking(fd);
-    this.#fd = fd;
-    this.#watch = watch ?? new Watch(fd);
+/** Reads when asked and never ahead, so that an unread child stops at its full pipe. Owns its descriptor. */
+export class FdReader extends OwnedFd {
+  /**
+   * Reads at most `length` bytes into `buffer` at `offset`. Returns the count, 0 at the end (also after `close`, and for
+   * a pty whose last slave is gone), or -1 when a read would block: then await {@link readable}.
+   */
+  tryRead(buffer: Uint8Array, offset: number, length: number): number {
+    if (this.closed) return 0;
+    try {
+      return readFd(this.fd, buffer, offset, length);
+    } catch (error) {
+      if (error instanceof SysError && error.code === "EIO") return 0;
+      throw error;
+    }
   }
 
-  get closed(): boolean {
-    return this.#closed;
+  /** Resolves when a read will not block, when nudged, or when the reader is closed. One waiter at a time. */
+  readable(): Promise<void> {
+    return this.ready("whenReadable");
   }
+}
 
+/** Writes without ever blocking the process. Owns its descriptor; closing a pipe's is the end of the child's input. */
+export class FdWriter extends OwnedFd {
   /**
    * Resolves true once every byte has been taken, false when the reader is gone or the writer was closed.
    * Writes must not overlap: await one before the next.
@@ -88,36 +82,17 @@ export class FdWriter {
   async write(bytes: Uint8Array): Promise<boolean> {
     let offset = 0;
     while (offset < bytes.length) {
-      if (this.#closed) return false;
+      if (this.closed) return false;
       let count: number;
       try {
-        count = writeFd(this.#fd, bytes, offset);
+        count = writeFd(this.fd, bytes, offset);
       } catch (error) {
         if (error instanceof SysError) return false;
         throw error;
       }
-      if (count === WOULD_BLOCK) await this.#writable();
+      if (count === WOULD_BLOCK) await this.ready("whenWritable");
       else offset += count;
     }
     return true;
-  }
-
-  /** Closes the descriptor, which for a pipe is the end of the child's input. */
-  close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#watch.close();
-    closeFd(this.#fd);
-    this.#wake?.();
-  }
-
-  #writable(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = resolve;
-      this.#watch.whenWritable(() => {
-        this.#wake = undefined;
-        resolve();
-      });
-    });
   }
 }
