@@ -6,7 +6,7 @@
 
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { runCommand } from "#image/command.ts";
 import { progress } from "#image/progress.ts";
@@ -28,8 +28,6 @@ export interface DebianPackage {
   readonly depends: readonly string[];
 }
 
-const defaultMirror = "http://deb.debian.org/debian";
-const defaultSecurityMirror = "http://deb.debian.org/debian-security";
 const debianKeyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /** Makes an archive ready to be asked: writes the private apt directory and fetches the index unless it is there. */
@@ -123,18 +121,15 @@ async function sha256Of(file: string): Promise<string> {
 interface ConfiguredSource {
   readonly uri: string;
   readonly release: string;
-  /** the file of the machine's configuration that names it */
-  readonly file: string;
 }
 
+/** What an update of the machine's own index would fetch; asking needs no index and no rights. */
 async function configuredSources(): Promise<ConfiguredSource[]> {
-  const format = "$(REPO_URI)\t$(RELEASE)\t$(SOURCESENTRY)";
-  const targets = await runCommand(["apt-get", "indextargets", "--format", format, "Created-By: Packages"]);
-  return targets
-    .split("\n")
-    .map((line) => line.split("\t"))
-    .filter((fields) => fields.length === 3)
-    .map(([uri = "", release = "", entry = ""]) => ({ uri, release, file: entry.replace(/:\d+$/, "") }));
+  const uris = await runCommand(["apt-get", "update", "--print-uris"]);
+  return [...uris.matchAll(/^'([^']+)\/dists\/([^/']+)\/InRelease'/gm)].map(([, uri = "", release = ""]) => ({
+    uri,
+    release,
+  }));
 }
 
 /** The machine's Debian mirror and security mirror, pointed at the suite that is wanted. */
@@ -146,25 +141,37 @@ async function sourcesList({ suite, architecture }: DebianArchive): Promise<stri
   const main = sources.find(({ release }) => !release.endsWith("-security"));
   const security = sources.find(({ release }) => release.endsWith("-security"));
   const lines: string[] = [];
-  const add = async (source: ConfiguredSource | undefined, fallback: string, release: string) => {
+  const add = async (source: ConfiguredSource, release: string) => {
     const options = [`arch=${architecture}`, ...(await signedBy(source))];
-    lines.push(`deb [${options.join(" ")}] ${source?.uri ?? fallback} ${release} main`);
+    lines.push(`deb [${options.join(" ")}] ${source.uri} ${release} main`);
   };
-  await add(main, defaultMirror, suite);
+  if (main === undefined)
+    throw new Error("apt on this machine has no mirror of Debian configured (/etc/apt/sources.list)");
+  await add(main, suite);
   if (suite === "bookworm") {
-    await add(main, defaultMirror, `${suite}-updates`);
-    await add(security, defaultSecurityMirror, `${suite}-security`);
+    await add(main, `${suite}-updates`);
+    // Where the machine takes no security updates, neither does the image.
+    if (security !== undefined) await add(security, `${suite}-security`);
   }
   return `${lines.join("\n")}\n`;
 }
 
-async function signedBy(source: ConfiguredSource | undefined): Promise<string[]> {
-  if (source !== undefined && existsSync(source.file)) {
-    const text = await readFile(source.file, "utf8");
+/** The keyrings that the machine's configuration names for this mirror, else Debian's own. */
+async function signedBy({ uri }: ConfiguredSource): Promise<string[]> {
+  for (const file of await sourceFiles()) {
+    const text = await readFile(file, "utf8");
+    if (!text.includes(uri)) continue;
     const named = [...text.matchAll(/^[^#\n]*signed-by\s*[:=]\s*(\/[^\s\]]+)/gim)].map((match) => match[1]);
     if (named.length > 0) return [`signed-by=${[...new Set(named)].join(",")}`];
   }
   return existsSync(debianKeyring) ? [`signed-by=${debianKeyring}`] : [];
+}
+
+async function sourceFiles(): Promise<string[]> {
+  const directory = "/etc/apt/sources.list.d";
+  const names = existsSync(directory) ? await readdir(directory) : [];
+  const files = names.filter((name) => /\.(?:list|sources)$/.test(name)).map((name) => join(directory, name));
+  return [...files, "/etc/apt/sources.list"].filter((file) => existsSync(file));
 }
 
 /**
