@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { maxLineBytes } from "#protocol/bridge/lines.ts";
+import { eventually } from "#test/shell/processes.ts";
 import { type CoreProcess, type HostLines, startCore } from "./bridge-core-process.ts";
 
 const coreSource = new URL("./bridge-core.ts", import.meta.url).pathname;
@@ -90,7 +91,8 @@ describe.each(["Bun", "Node"])("the core end on %s", (runtime) => {
       const { core, host } = await startReady();
       host.raw(`${line}\n`);
       await expectAnswers(host);
-      expect(core.log()).toMatch(/vmapp-sdk: (message of unknown type|line dropped|reply to request 77 dropped)/);
+      const told = /vmapp-sdk: (message of unknown type|line dropped|reply to request 77 dropped)/;
+      await eventually("the line in the log", () => told.test(core.log()));
     });
 
     test("a line of 16 MiB is read, and one over the limit ends the connection, not the app", async () => {
@@ -158,7 +160,7 @@ describe.each(["Bun", "Node"])("the core end on %s", (runtime) => {
       host.send({ t: "reply", id, result: { text: "two" } });
       expect(await host.next(({ t }) => t === "result")).toMatchObject({ result: "one" });
       await expectAnswers(host);
-      expect(core.log()).toContain(`reply to request ${id} dropped`);
+      await eventually("the line in the log", () => core.log().includes(`reply to request ${id} dropped`));
     });
 
     test("a refusal reaches the caller with its message and code", async () => {
@@ -275,7 +277,7 @@ describe.each(["Bun", "Node"])("the core end on %s", (runtime) => {
       const { core, host } = await startReady();
       host.send({ t: "send", win: 1, channel: "broken", args: [] });
       await expectAnswers(host);
-      expect(core.log()).toContain("the listener failed");
+      await eventually("the line in the log", () => core.log().includes("the listener failed"));
     });
 
     test("a push to every window has no window", async () => {

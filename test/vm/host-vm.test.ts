@@ -64,7 +64,7 @@ describe("a VM", () => {
 
   test("refuses a port without a listener, with the end of its console in the message", async () => {
     await expect(guest.dial(4321)).rejects.toMatchObject({ code: "unreachable", cause: { code: "refused" } });
-    await expect(guest.dial(4321)).rejects.toThrow("vmapp-agent");
+    await expect(guest.dial(4321)).rejects.toThrow("The console of shared ends with:\n  | ");
     expect((await guest.exec(["true"])).code).toBe(0);
   });
 
