@@ -12,7 +12,7 @@ import { FrameLoop } from "./input.ts";
 import { ClientLink } from "./link.ts";
 import { OutputRing } from "./ring.ts";
 import { StdinQueue } from "./stdin.ts";
-import { drainDetached, exitCode } from "./teardown.ts";
+import { drain, exitCode } from "./teardown.ts";
 
 /** how far the command may run ahead of a client that is attached, in bytes */
 const maxAheadBytes = 256 * 1024;
@@ -126,7 +126,7 @@ export class NamedSession {
     void this.#feed(attachment);
   }
 
-  /** Ends the command, as a client's disconnect would end an unnamed session. */
+  /** Takes the output until the command has exited and nothing more of it comes. */
   async #run(): Promise<void> {
     const { stdout, stderr, exited } = this.#command;
     const pumps = [this.#pump(stdout, "stdout")];
@@ -134,7 +134,7 @@ export class NamedSession {
     const status = await exited;
     stdout.nudge();
     stderr?.nudge();
-    await drainDetached({ outputDone: Promise.all(pumps), behind: () => this.#isBehind() });
+    await drain({ outputDone: Promise.all(pumps), waiting: () => this.#isBehind(), over: () => false });
     this.#stdin.close();
     stdout.close();
     stderr?.close();

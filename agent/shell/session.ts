@@ -12,7 +12,7 @@ import { FrameLoop } from "./input.ts";
 import { ClientLink } from "./link.ts";
 import { type OutputProgress, pumpOutput } from "./output.ts";
 import { StdinQueue } from "./stdin.ts";
-import { drain, exitCode, hangUp } from "./teardown.ts";
+import { drain, exitCode, floodWatch, hangUp } from "./teardown.ts";
 
 type State = "running" | "draining" | "hungUp" | "closed";
 
@@ -100,7 +100,13 @@ class Session {
     stderr?.nudge();
     if (this.#state === "running") {
       this.#state = "draining";
-      await drain({ outputDone: Promise.all(pumps), link: this.#link, progress: this.#progress });
+      const link = this.#link;
+      const flooded = floodWatch(this.#progress);
+      await drain({
+        outputDone: Promise.all(pumps),
+        waiting: () => link.queuedBytes > 0,
+        over: () => link.closed || flooded(),
+      });
     }
     if (this.#state === "draining") {
       this.#input.stop();

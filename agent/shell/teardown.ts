@@ -1,7 +1,6 @@
 /** How a session ends ("Exit and teardown"): the drain after an exit, and the hang-up after a disconnect. */
 import type { ExitStatus } from "#sys/spawn.ts";
 import type { Command } from "./command.ts";
-import type { ClientLink } from "./link.ts";
 import type { OutputProgress } from "./output.ts";
 
 /** how long output may stay open after the command exited while nothing waits for the client */
@@ -23,42 +22,17 @@ export function exitCode({ code, signal }: ExitStatus): number {
 
 /**
  * Waits for the output of a command that has exited. Background children may hold it open, so it is cut after 200 ms in
- * which nothing waited for the client; a slow client is no reason to cut what the command itself wrote.
+ * which nothing was `waiting` for the client; a slow client is no reason to cut what the command itself wrote. Ends early
+ * when there is nobody to drain for any more, or nothing left of the command's own output: `over`.
  */
 export async function drain({
   outputDone,
-  link,
-  progress,
+  waiting,
+  over,
 }: {
   outputDone: Promise<unknown>;
-  link: ClientLink;
-  progress: OutputProgress;
-}): Promise<void> {
-  let done = false;
-  void outputDone.then(() => {
-    done = true;
-  });
-  const readAtExit = progress.bytesRead;
-  const started = performance.now();
-  let idleMs = 0;
-  let last = started;
-  while (!done && !link.closed) {
-    await Promise.race([outputDone, sleep(pollMs)]);
-    const now = performance.now();
-    if (link.queuedBytes === 0) idleMs += now - last;
-    last = now;
-    const flooded = progress.bytesRead - readAtExit > capacityBytes && now - started > drainMs;
-    if (idleMs >= drainMs || flooded) return;
-  }
-}
-
-/** As {@link drain} for a session that needs no client: only a client that is `behind` stops the 200 ms from running. */
-export async function drainDetached({
-  outputDone,
-  behind,
-}: {
-  outputDone: Promise<unknown>;
-  behind: () => boolean;
+  waiting: () => boolean;
+  over: () => boolean;
 }): Promise<void> {
   let done = false;
   void outputDone.then(() => {
@@ -66,12 +40,22 @@ export async function drainDetached({
   });
   let idleMs = 0;
   let last = performance.now();
-  while (!done && idleMs < drainMs) {
+  while (!done && idleMs < drainMs && !over()) {
     await Promise.race([outputDone, sleep(pollMs)]);
     const now = performance.now();
-    if (!behind()) idleMs += now - last;
+    if (!waiting()) idleMs += now - last;
     last = now;
   }
+}
+
+/**
+ * Tells, from the exit on, when a background child floods the output: more was read than the command can have left
+ * behind, and the drain's time is over.
+ */
+export function floodWatch(progress: OutputProgress): () => boolean {
+  const readAtExit = progress.bytesRead;
+  const exitedAt = performance.now();
+  return () => progress.bytesRead - readAtExit > capacityBytes && performance.now() - exitedAt > drainMs;
 }
 
 /** The client is gone: SIGHUP to the group, up to 2 s, SIGKILL to what is left of it. Resolves when that is done. */
