@@ -31,6 +31,7 @@ const { symbols } = dlopen("libc.so.6", {
   poll: { args: ["ptr", "u64", "int"], returns: "int" },
   read: { args: ["int", "ptr", "u64"], returns: "i64" },
   reboot: { args: ["int"], returns: "int" },
+  sched_yield: { args: [], returns: "int" },
   setrlimit: { args: ["int", "ptr"], returns: "int" },
   recv: { args: ["int", "ptr", "u64", "int"], returns: "int" },
   renameat2: { args: ["int", "ptr", "int", "ptr", "u32"], returns: "int" },

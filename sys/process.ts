@@ -33,6 +33,11 @@ export function reap(pid: number): boolean {
   return info[siPid / 4] === pid;
 }
 
+/** Lets another thread that waits for this processor run first. */
+export function yieldProcessor(): void {
+  libc.sched_yield();
+}
+
 /** `kill(2)`; a negative pid names a process group. Returns false when there is no such process. */
 export function sendSignal(pid: number, signal: number): boolean {
   if (libc.kill(pid, signal) === 0) return true;

@@ -9,6 +9,8 @@ const AF_UNIX = 1;
 const SOCK_STREAM = 1;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
+const SOL_SOCKET = 1;
+const SO_SNDBUF = 7;
 const SHUT_WR = 1;
 const MSG_DONTWAIT = 0x40;
 const MSG_NOSIGNAL = 0x4000;
@@ -72,6 +74,11 @@ export function acceptConnection(listener: number): number | undefined {
     if (number === Errno.EAGAIN) return undefined;
     if (number !== Errno.EINTR && number !== Errno.ECONNABORTED) throw new SysError("accept4", number);
   }
+}
+
+/** Asks for a larger send buffer; the kernel takes what its limit (`net.core.wmem_max`) allows, and doubles it. */
+export function widenSendBuffer(fd: number, bytes: number): void {
+  libc.setsockopt(fd, SOL_SOCKET, SO_SNDBUF, ptr(Int32Array.of(bytes)), 4);
 }
 
 /** Tells the peer that nothing more comes; reading goes on. A peer that has gone already is no error. */

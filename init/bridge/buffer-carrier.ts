@@ -1,18 +1,16 @@
-/**
- * Carries bytes through memory of this process. For what goes out over AF_VSOCK: there each spliced page becomes a packet,
- * and packets of 64 KiB are worth the copy.
- */
+/** Carries bytes through memory of this process. */
 import { Blocked, SocketBuffer } from "#sys/splice.ts";
 import type { Carrier } from "./carrier.ts";
 
-const bufferBytes = 256 * 1024;
 const keptBuffers = 8;
 
 export class BufferPool {
   readonly #spare: SocketBuffer[] = [];
 
+  constructor(readonly bufferBytes: number) {}
+
   take(): SocketBuffer {
-    return this.#spare.pop() ?? new SocketBuffer(bufferBytes);
+    return this.#spare.pop() ?? new SocketBuffer(this.bufferBytes);
   }
 
   giveBack(buffer: SocketBuffer): void {

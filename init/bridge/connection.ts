@@ -5,7 +5,7 @@
 
 import { type EventQueue, Readiness } from "#sys/event-queue.ts";
 import { closeFd, readFd } from "#sys/fd.ts";
-import { peerReads } from "#sys/stream-socket.ts";
+import { peerReads, widenSendBuffer } from "#sys/stream-socket.ts";
 import type { Carrier } from "./carrier.ts";
 import { Direction } from "./direction.ts";
 
@@ -21,6 +21,8 @@ const whileReading = readable | peerEnded;
 /** After the end was read it stays readable for good: only changes are of interest. */
 const whileNotReading = (peerEnded | onChange) >>> 0;
 
+/** the kernel makes it 512 KiB; with a full carrier a direction stays below the 1 MiB that the contract allows */
+const sendBufferBytes = 256 * 1024;
 const discardBytes = 4 * 1024 * 1024;
 const discardBuffer = new Uint8Array(64 * 1024);
 
@@ -36,6 +38,7 @@ class End {
 
   open(fd: number): void {
     this.fd = fd;
+    widenSendBuffer(fd, sendBufferBytes);
     this.interest = whileNotReading;
     this.events.add(fd, this.interest, this.token);
   }

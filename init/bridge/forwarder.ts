@@ -8,9 +8,10 @@ import { closeFd } from "#sys/fd.ts";
 import type { Log } from "#sys/log.ts";
 import { acceptConnection, UnixDialler } from "#sys/stream-socket.ts";
 import { BufferCarrier, BufferPool } from "./buffer-carrier.ts";
+import { BusyPolling } from "./busy-polling.ts";
 import type { Carrier } from "./carrier.ts";
 import { Connection } from "./connection.ts";
-import { PipeCarrier } from "./pipe-carrier.ts";
+import { MixedCarrier } from "./mixed-carrier.ts";
 import { PipePool } from "./pipe-pool.ts";
 import { Repeats } from "./repeats.ts";
 
@@ -22,6 +23,8 @@ const silenceMs = 10_000;
 const silenceCheckMs = 1_000;
 const listenerPauseMs = 1_000;
 const eventsAtOnce = 128;
+const smallBytes = 16 * 1024;
+const largeBytes = 256 * 1024;
 const listenerToken = 0;
 
 export interface ForwarderOptions {
@@ -31,7 +34,10 @@ export interface ForwarderOptions {
   readonly appSocket: string;
   /** why a peer may not be served, or undefined */
   readonly refusal: (fd: number) => string | undefined;
-  /** how bytes are carried to the host: inside the kernel, or through this process (see `buffer-carrier.ts`) */
+  /**
+   * how what is large is carried to the host: inside the kernel, or through this process. Over AF_VSOCK each spliced page
+   * becomes a packet, and packets of 64 KiB are worth the copy.
+   */
   readonly toHost: "splice" | "copy";
   readonly log: Log;
 }
@@ -42,7 +48,8 @@ export class Forwarder {
   readonly #refusal: (fd: number) => string | undefined;
   readonly #log: Log;
   readonly #events = new EventQueue(eventsAtOnce);
-  readonly #pipes = new PipePool();
+  readonly #polling = new BusyPolling({ events: this.#events });
+  readonly #carrierToApp: () => Carrier;
   readonly #carrierToHost: () => Carrier;
   /** index is the slot, which the tokens of a connection's two sockets are made of */
   readonly #slots: (Connection | undefined)[] = [];
@@ -68,8 +75,9 @@ export class Forwarder {
     this.#app = new UnixDialler(appSocket);
     this.#refusal = refusal;
     this.#log = log;
-    const buffers = new BufferPool();
-    this.#carrierToHost = toHost === "splice" ? () => new PipeCarrier(this.#pipes) : () => new BufferCarrier(buffers);
+    const [pipes, small, large] = [new PipePool(), new BufferPool(smallBytes), new BufferPool(largeBytes)];
+    this.#carrierToApp = () => new MixedCarrier(small, pipes);
+    this.#carrierToHost = toHost === "splice" ? this.#carrierToApp : () => new BufferCarrier(large);
     this.#refusals = new Repeats(log, "connection refused");
     this.#failures = new Repeats(log, "connection failed");
     this.#events.add(listenerFd, Readiness.readable, listenerToken);
@@ -81,7 +89,7 @@ export class Forwarder {
   }
 
   #turn(): void {
-    const count = this.#events.wait(this.#timeout());
+    const count = this.#polling.wait(this.#timeout());
     let accepts = false;
     for (let index = 0; index < count; index += 1) {
       const token = this.#events.tokenAt(index);
@@ -188,7 +196,7 @@ export class Forwarder {
     const connection = new Connection({
       hostFd: fd,
       events: this.#events,
-      toApp: new PipeCarrier(this.#pipes),
+      toApp: this.#carrierToApp(),
       toHost: this.#carrierToHost(),
       slot,
       hostToken,

@@ -93,6 +93,25 @@ describe("carrying bytes", () => {
     expect(down).toBe(hashOfGiB(2));
   }, 120_000);
 
+  test("bursts that are copied and bursts that are spliced keep their order, also past a reader that pauses", async () => {
+    const { host, app } = await pair();
+    const sizes = [100, 16_384, 16_383, 300_000, 16_385, 1, 700_000, 20_000];
+    const bytes = pattern(sizes.reduce((sum, size) => sum + size, 0) * 8, 9);
+    const gotAll = readToEnd(app);
+    let at = 0;
+    for (let index = 0; at < bytes.length; index += 1) {
+      if (index % 3 === 0) app.pause();
+      const size = sizes[index % sizes.length] as number;
+      const written = write(host, bytes.subarray(at, at + size));
+      at += size;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      app.resume();
+      await written;
+    }
+    host.end();
+    expect((await gotAll).equals(bytes)).toBe(true);
+  });
+
   test("200 connections at once each get their own bytes back", async () => {
     await echoes();
     const all = Array.from({ length: 200 }, async (_, index) => {
@@ -268,6 +287,25 @@ describe("back-pressure", () => {
 });
 
 describe("the process", () => {
+  test("with connections that are open and silent it takes no processor time, also after much traffic", async () => {
+    await echoes();
+    const hosts = await Promise.all(Array.from({ length: 20 }, () => forwarder.connect()));
+    for (let round = 0; round < 200; round += 1) {
+      await Promise.all(
+        hosts.map((host) => {
+          const answer = new Promise((resolve) => host.once("data", resolve));
+          host.write("ping");
+          return answer;
+        }),
+      );
+    }
+    // The engine may still compile what was hot.
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    const before = forwarder.processorTicks();
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    expect(forwarder.processorTicks() - before).toBeLessThan(10);
+  }, 20_000);
+
   test("SIGTERM ends it in the middle of a transfer", async () => {
     const { host, app } = await pair();
     host.write(pattern(8 * 1024 * 1024, 8));

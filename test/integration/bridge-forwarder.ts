@@ -20,6 +20,8 @@ export interface Forwarder {
   descriptors(): number;
   /** resident memory of the process, in KiB */
   residentKib(): number;
+  /** processor time of the process so far, in hundredths of a second */
+  processorTicks(): number;
   /** resolves with the exit code or the signal */
   readonly ended: Promise<number | string>;
   /** connects as the host does */
@@ -64,6 +66,10 @@ export async function startForwarder({ copies = false } = {}): Promise<Forwarder
     logged: (text) => waitUntil(() => logged.includes(text), `the log to say ${text}`),
     descriptors: () => readdirSync(`/proc/${pid}/fd`).length,
     residentKib: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]),
+    processorTicks: () => {
+      const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+      return Number(fields[11]) + Number(fields[12]);
+    },
     connect: () =>
       new Promise((resolve, reject) => {
         const socket = netConnect({ path: hostPath, allowHalfOpen: true });
