@@ -5,7 +5,7 @@ const longestLineBytes = 4096;
 const newline = 0x0a;
 
 /**
- * Reads to the end. `write` takes whole lines; the next piece is read when it has returned, so a console that is slow
+ * Reads to the end. `write` takes whole lines; the next piece is read when it has resolved, so a console that is slow
  * slows the service down.
  */
 export async function prefixLines({
@@ -15,7 +15,7 @@ export async function prefixLines({
 }: {
   output: AsyncIterable<Uint8Array>;
   name: string;
-  write: (lines: Uint8Array) => void;
+  write: (lines: Uint8Array) => Promise<void>;
 }): Promise<void> {
   const prefix = Buffer.from(`${name}: `);
   const end = Buffer.from("\n");
@@ -33,7 +33,7 @@ export async function prefixLines({
       start = cut === found ? found + 1 : cut;
     }
     pending = bytes.subarray(start);
-    if (pieces.length > 0) write(Buffer.concat(pieces));
+    if (pieces.length > 0) await write(Buffer.concat(pieces));
   }
-  if (pending.length > 0) write(Buffer.concat([prefix, pending, end]));
+  if (pending.length > 0) await write(Buffer.concat([prefix, pending, end]));
 }

@@ -2,9 +2,8 @@
  * Runs the declared services as `supervision.ts` decides. It owns the processes that it starts: Bun waits for them, and
  * {@link Supervisor.owns} tells the reaper to leave them alone.
  */
-import { writeSync } from "node:fs";
 import { withCredentials } from "#sys/credentials.ts";
-import type { Log } from "#sys/log.ts";
+import { type Log, logOutput } from "#sys/log.ts";
 import { sendSignal } from "#sys/process.ts";
 import { prefixLines } from "./service-output.ts";
 import type { ServiceSpec } from "./services.ts";
@@ -218,6 +217,7 @@ export class Supervisor {
   }
 }
 
-function writeToConsole(bytes: Uint8Array): void {
-  for (let offset = 0; offset < bytes.length; ) offset += writeSync(1, bytes, offset);
+async function writeToConsole(lines: Uint8Array): Promise<void> {
+  logOutput.write(lines);
+  await logOutput.drained();
 }

@@ -2,7 +2,8 @@
  * Log lines on standard error, which in a guest is the console:
  * `<program>: <seconds since boot> <level> <message> key=value …`, one line an event.
  */
-import { readFileSync, writeSync } from "node:fs";
+import { readFileSync } from "node:fs";
+import { LineOutput } from "./line-output.ts";
 
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
@@ -43,18 +44,24 @@ function formatValue(value: string | number | boolean): string {
   return /^[\x21-\x7e]+$/.test(text) && !text.includes('"') ? text : JSON.stringify(text);
 }
 
+/** where all logs of this process go: a console that takes nothing must not hold up or end the program that logs */
+export const logOutput = new LineOutput({
+  fd: 2,
+  describeLoss: (count) =>
+    formatLine("vmapp", "warn", "lines were lost, the console took nothing for a while", { count }),
+});
+
+function formatLine(program: string, level: LogLevel, message: string, fields: LogFields): string {
+  let line = `${program}: ${secondsSinceBoot().toFixed(3)} ${level} ${message}`;
+  for (const [key, value] of Object.entries(fields)) {
+    if (value !== undefined) line += ` ${key}=${formatValue(value)}`;
+  }
+  return `${line}\n`;
+}
+
 export function createLog(program: string): Log {
   const write = (level: LogLevel, message: string, fields: LogFields = {}): void => {
-    if (levels.indexOf(level) < leastLevel) return;
-    let line = `${program}: ${secondsSinceBoot().toFixed(3)} ${level} ${message}`;
-    for (const [key, value] of Object.entries(fields)) {
-      if (value !== undefined) line += ` ${key}=${formatValue(value)}`;
-    }
-    try {
-      writeSync(2, `${line}\n`);
-    } catch {
-      // A console that cannot be written to must not end the program that logs.
-    }
+    if (levels.indexOf(level) >= leastLevel) logOutput.write(Buffer.from(formatLine(program, level, message, fields)));
   };
   return {
     info: (message, fields) => write("info", message, fields),

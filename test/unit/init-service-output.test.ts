@@ -10,7 +10,7 @@ async function prefixed(chunks: readonly (string | Uint8Array)[]): Promise<strin
   await prefixLines({
     output: output(),
     name: "app",
-    write: (lines) => {
+    write: async (lines) => {
       written += Buffer.from(lines).toString("latin1");
     },
   });
