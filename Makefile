@@ -12,7 +12,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .SUFFIXES:
-MAKEFLAGS += --no-builtin-rules
+MAKEFLAGS += --no-builtin-rules --no-print-directory
 # mkfs.ext4 and depmod stand where only root looks by default.
 export PATH := $(PATH):/usr/sbin:/sbin
 
@@ -24,6 +24,8 @@ WORK := $(CACHE)/image/$(ARCH)
 IMAGE := dist/image/$(ARCH)
 DEMO := dist/image/demo-$(ARCH)
 STEP := $(BUN) image/build.ts
+# Keeps a second make of this tree waiting, for whom there is then nothing left to do.
+ALONE := image/alone.sh Makefile
 
 sources = $(shell find $(1) -name '*.ts' 2>/dev/null)
 GUEST_SOURCES := $(call sources,init agent sys protocol)
@@ -34,9 +36,13 @@ NPM := node_modules/.package-lock.json
 STEP_SOURCES := image/build.ts image/arch.ts image/command.ts $(NPM)
 PACKAGES := $(WORK)/packages.json
 
-.PHONY: setup setup-system setup-bench build image run test check bench fuzz clean
+.PHONY: setup setup-system setup-bench setup-files build build-files image image-files run test check bench fuzz clean
 
-setup: $(NPM) dist/tools/vhost-device-vsock
+setup:
+	@$(ALONE) $(MAKE) setup-files
+
+setup-files: $(NPM) dist/tools/vhost-device-vsock | setup-system
+	@:
 
 setup-system:
 	@image/setup.sh
@@ -50,7 +56,11 @@ $(NPM): package-lock.json | setup-system
 
 # --- the image ---------------------------------------------------------------------------------------------------
 
-image: $(IMAGE)/manifest.json $(DEMO)/manifest.json
+image:
+	@$(ALONE) $(MAKE) image-files
+
+image-files: $(IMAGE)/manifest.json $(DEMO)/manifest.json | setup-system
+	@:
 
 # The package index and the packages are fetched once; `make clean` forgets them.
 $(PACKAGES): image/packages.ts image/debian.ts image/arch.ts | $(NPM)
@@ -88,7 +98,11 @@ $(DEMO)/manifest.json: $(IMAGE)/manifest.json $(call sources,sdk protocol/bridge
 
 # --- the host ----------------------------------------------------------------------------------------------------
 
-build: dist/vmapp dist/lib/index.js dist/sdk/index.js dist/tools/vhost-device-vsock
+build:
+	@$(ALONE) $(MAKE) build-files
+
+build-files: dist/vmapp dist/lib/index.js dist/sdk/index.js dist/tools/vhost-device-vsock | setup-system
+	@:
 
 # In chunks, of which a command loads its own; and without the settings and variables that Bun would else take from the
 # directory where vmapp is run. Renamed into place, so that it can be rebuilt while the former one runs.
