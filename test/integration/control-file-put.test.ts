@@ -1,5 +1,6 @@
 /** `file_put`, item by item as in the protocol's list of conformance tests. */
 import { expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { lstatSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -172,5 +173,45 @@ test.each([1e300, -1e300])("files: put with an mtime of %d is answered, and keep
     expect((await put(peer, join(root, "f"), Buffer.from("abc"), { mtime }))?.id).toBe("p");
     await answersPing(peer);
     expect(readdirSync(root).filter((name) => name.endsWith(".part"))).toEqual([]);
+  }),
+);
+
+test("files: put with a time before 1970 keeps it, and one that no filesystem can hold harms nothing", () =>
+  onPeer(async (peer, root) => {
+    const path = join(root, "f");
+    expect(await put(peer, path, Buffer.from("abc"), { mtime: -86_400.5 })).toMatchObject({ t: "ok" });
+    expect(statSync(path).mtimeMs).toBe(-86_400_500);
+    for (const mtime of [-1e300, 1e300]) {
+      expect(await put(peer, path, Buffer.from("abc"), { mtime })).toMatchObject({ t: "ok" });
+    }
+    await answersPing(peer);
+  }));
+
+test("files: a put that fails takes the folders that it made with it, and no others", () =>
+  onPeer(async (peer, root, daemon) => {
+    mkdirSync(join(root, "old"));
+    const path = join(root, "old/new/newer/f");
+    const spoilt = { sha256: "0".repeat(64) };
+    expect(await put(peer, path, Buffer.from("abc"), spoilt)).toMatchObject({ code: "hash_mismatch" });
+    expect(readdirSync(root)).toEqual(["old"]);
+    expect(readdirSync(join(root, "old"))).toEqual([]);
+    await answersPing(peer);
+    peer.sendBytes(frame({ v: 1, t: "file_put", id: "p", path, size: 10 }));
+    while (readdirSync(join(root, "old")).length === 0) await Bun.sleep(5);
+    peer.close();
+    while (readdirSync(join(root, "old")).length > 0) await Bun.sleep(5);
+    await answersPing(await daemon.greeted());
+  }));
+
+test.skipIf(process.getuid?.() !== 0)("files: a filesystem that does not count its space takes files of any size", () =>
+  onPeer(async (peer, root) => {
+    execFileSync("mount", ["-t", "ramfs", "vmapp-test", root]);
+    try {
+      expect(await put(peer, join(root, "f"), Buffer.alloc(2 * 1024 * 1024, 1))).toMatchObject({ t: "ok" });
+      expect(statSync(join(root, "f")).size).toBe(2 * 1024 * 1024);
+      await answersPing(peer);
+    } finally {
+      execFileSync("umount", [root]);
+    }
   }),
 );

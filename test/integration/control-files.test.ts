@@ -10,6 +10,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { createServer } from "node:net";
@@ -222,5 +223,41 @@ test("files: a configured root holds against links, dots and renames", () =>
     expect(await put(jailed, `${inside}/fine`, Buffer.from("x"))).toMatchObject({ t: "ok" });
     expect(readdirSync(outside)).toEqual(["secret"]);
     await answersPing(jailed);
+    await answersPing(peer);
+  }));
+
+test("files: a path that UTF-8 cannot express is refused, and is not taken for another", () =>
+  onPeer(async (peer, root) => {
+    writeFileSync(join(root, "\ufffd"), "kept");
+    const ask = (t: string, more: Json = {}): Promise<Json | undefined> => {
+      const path = `${root}/\ud800`;
+      return peer.ask({ v: 1, t, id: "x", path, from: path, to: join(root, "moved"), ...more });
+    };
+    for (const t of ["file_stat", "file_get", "file_list", "file_mkdir", "file_rename", "file_delete"]) {
+      expect(await ask(t)).toMatchObject({ t: "err", code: "bad_request" });
+    }
+    expect(await put(peer, `${root}/\ud800`, Buffer.from("new"))).toMatchObject({ code: "bad_request" });
+    expect(readFileSync(join(root, "\ufffd"), "utf8")).toBe("kept");
+    expect(readdirSync(root)).toHaveLength(1);
+    await answersPing(peer);
+  }));
+
+test("files: rename across filesystems takes names along that are not UTF-8, and times before 1970", () =>
+  onPeer(async (peer, root) => {
+    const away = `/dev/shm/vmapp-test-names-${process.pid}`;
+    const named = (folder: string): Buffer => Buffer.concat([Buffer.from(`${folder}/`), Buffer.from([0x61, 0xff])]);
+    mkdirSync(join(root, "tree/sub"), { recursive: true });
+    writeFileSync(named(join(root, "tree/sub")), "content");
+    writeFileSync(join(root, "tree/f"), "");
+    utimesSync(join(root, "tree/f"), new Date(-1000), new Date(-1000));
+    try {
+      const from = join(root, "tree");
+      expect(await peer.ask({ v: 1, t: "file_rename", id: "r", from, to: away })).toMatchObject({ t: "ok" });
+      expect(readFileSync(named(join(away, "sub")), "utf8")).toBe("content");
+      expect(statSync(join(away, "f")).mtimeMs).toBe(-1000);
+      expect(readdirSync(root)).toEqual([]);
+    } finally {
+      rmSync(away, { recursive: true, force: true });
+    }
     await answersPing(peer);
   }));

@@ -26,8 +26,8 @@ export async function getFile(paths: GuestPaths, request: RequestOf<"file_get">)
   const nofollow = request.nofollow === true ? constants.O_NOFOLLOW : 0;
   let file: FileHandle;
   try {
-    // Non-blocking: the opening of a FIFO would wait for a writer.
-    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | nofollow);
+    // The opening of a FIFO would wait for a writer; that of a terminal would make it the agent's own, hang-ups included.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY | nofollow);
   } catch (cause) {
     throw systemFailure("open", cause);
   }

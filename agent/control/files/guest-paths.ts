@@ -33,6 +33,8 @@ export class GuestPaths {
 function normalise(path: string): string {
   if (!path.startsWith("/")) throw new RequestError("bad_request", `the path is not absolute: ${path}`);
   if (path.includes("\0")) throw new RequestError("bad_request", "the path has a NUL byte");
+  // Half a surrogate pair would be written as U+FFFD, which may name something else.
+  if (!path.isWellFormed()) throw new RequestError("bad_request", "the path cannot be expressed in UTF-8");
   const normal = posix.normalize(path);
   return normal.length > 1 && normal.endsWith("/") ? normal.slice(0, -1) : normal;
 }

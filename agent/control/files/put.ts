@@ -1,12 +1,14 @@
 import { createHash, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import { type FileHandle, mkdir, open, rename, stat, statfs, unlink } from "node:fs/promises";
+import { type FileHandle, mkdir, open, rename, rmdir, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { fileTime } from "#protocol/control/file-time.ts";
 import type { RequestOf } from "#protocol/control/requests.ts";
 import { ContentCheck } from "#protocol/control/trailer.ts";
+import { freeBytes } from "../free-space.ts";
 import { ok, type Reply, type RequestBody } from "../reply.ts";
 import { RequestError, systemFailure } from "../request-error.ts";
-import type { GuestPaths } from "./guest-paths.ts";
+import { type GuestPaths, isBeneath } from "./guest-paths.ts";
 
 const defaultPerm = 0o644;
 
@@ -21,13 +23,13 @@ export async function putFile(paths: GuestPaths, request: RequestOf<"file_put">,
   const path = await paths.entry(request.path);
   if (path === "/") throw new RequestError("exists", "rename failed: / is a folder");
   const folder = dirname(path);
-  const { file, temporary } = await createTemporary(folder);
+  const { file, temporary, made } = await createTemporary(folder);
   try {
     try {
       if (body.size >= checkedBytes) await refuseEarly(path, folder, body.size);
       await receive(file, request, body);
       await file.chmod(request.perm === undefined ? defaultPerm : Number.parseInt(request.perm, 8));
-      if (request.mtime !== undefined) await file.utimes(request.mtime, request.mtime);
+      if (request.mtime !== undefined) await file.utimes(fileTime(request.mtime), fileTime(request.mtime));
       if (request.sync !== false) await file.sync();
     } finally {
       await file.close();
@@ -37,14 +39,22 @@ export async function putFile(paths: GuestPaths, request: RequestOf<"file_put">,
     });
   } catch (error) {
     await unlink(temporary).catch(() => {});
+    if (made !== undefined) await removeEmpty(folder, made);
     throw error;
   }
   if (request.sync !== false) await syncFolder(folder);
   return ok;
 }
 
+interface Temporary {
+  readonly file: FileHandle;
+  readonly temporary: string;
+  /** the topmost of the folders that had to be made */
+  readonly made?: string | undefined;
+}
+
 /** Missing folders are made on the way. The name says nothing of the target's, which may fill its 255 bytes. */
-async function createTemporary(folder: string): Promise<{ file: FileHandle; temporary: string }> {
+async function createTemporary(folder: string): Promise<Temporary> {
   const temporary = join(folder, `.vmapp-${randomBytes(8).toString("hex")}.part`);
   const create = (): Promise<FileHandle> =>
     open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600);
@@ -53,20 +63,31 @@ async function createTemporary(folder: string): Promise<{ file: FileHandle; temp
   } catch (cause) {
     if (Reflect.get(Object(cause), "code") !== "ENOENT") throw systemFailure("create", cause);
   }
+  let made: string | undefined;
   try {
-    await mkdir(folder, { recursive: true, mode: 0o755 });
-    return { file: await create(), temporary };
+    made = await mkdir(folder, { recursive: true, mode: 0o755 });
+    return { file: await create(), temporary, made };
   } catch (cause) {
+    if (made !== undefined) await removeEmpty(folder, made);
     throw systemFailure("create", cause);
+  }
+}
+
+/** Removes the folder and those above it up to `topmost`, as far as nobody else has put anything there. */
+async function removeEmpty(folder: string, topmost: string): Promise<void> {
+  try {
+    for (let each = folder; isBeneath(each, topmost); each = dirname(each)) await rmdir(each);
+  } catch {
+    // In use by now.
   }
 }
 
 async function refuseEarly(path: string, folder: string, size: number): Promise<void> {
   const target = await stat(path).catch(() => undefined);
   if (target?.isDirectory()) throw new RequestError("exists", `rename failed: ${path} is a folder`);
-  const space = await statfs(folder);
-  const free = space.bavail * space.bsize;
-  if (size > free) throw new RequestError("no_space", `${size} bytes do not fit: ${folder} has ${free} bytes free`);
+  const free = await freeBytes(folder);
+  if (free !== undefined && size > free)
+    throw new RequestError("no_space", `${size} bytes do not fit: ${folder} has ${free} bytes free`);
 }
 
 /** Writes the content and checks it against what was announced, before or behind it. */
