@@ -3,10 +3,11 @@ import { statSync, writeFileSync } from "node:fs";
 import type { ExecResult } from "#protocol/console/calls.ts";
 import { ConsoleError } from "#protocol/console/errors.ts";
 import { maxStreamBytes } from "#protocol/console/limits.ts";
-import { type ExitStatus, spawnWithoutInput } from "#sys/spawn.ts";
+import { type ExitStatus, type PipedChild, spawnWithoutInput } from "#sys/spawn.ts";
 import { lookUp } from "../shell/lookup.ts";
 import { type Captured, captureOutput } from "./capture.ts";
 import { CommandGroup } from "./command-group.ts";
+import { errorText } from "./file-error.ts";
 
 export interface CommandRequest {
   /** at least one word */
@@ -30,7 +31,7 @@ const stragglerMs = 500;
 
 /** Throws ConsoleError `notExecutable`. */
 export function startCommand(request: CommandRequest): RunningCommand {
-  const child = spawnWithoutInput({ ...request, file: executable(request) });
+  const child = spawn(request);
   allowOomKill(child.pid);
   const group = new CommandGroup(child);
   const closeOutput = () => {
@@ -54,11 +55,30 @@ export function startCommand(request: CommandRequest): RunningCommand {
   };
 }
 
+function spawn(request: CommandRequest): Omit<PipedChild, "stdin"> {
+  const file = executable(request);
+  try {
+    return spawnWithoutInput({ ...request, file });
+  } catch (error) {
+    // What only the attempt shows: too many words, a file that is being written, an interpreter that is no program.
+    throw notExecutable(request, errorText(error), 126, error);
+  }
+}
+
+function notExecutable(
+  { argv: [name = ""] }: CommandRequest,
+  reason: string,
+  shellCode: 126 | 127,
+  cause?: unknown,
+): ConsoleError {
+  return new ConsoleError("notExecutable", `${name}: ${reason} (a shell would report ${shellCode})`, { cause });
+}
+
 /** Throws ConsoleError `notExecutable`, with the program as it was asked for and what stands in its way. */
-function executable({ argv, cwd, env }: CommandRequest): string {
+function executable(request: CommandRequest): string {
+  const { argv, cwd, env } = request;
   const [name = ""] = argv;
-  const refuse = (reason: string, shellCode: 126 | 127) =>
-    new ConsoleError("notExecutable", `${name}: ${reason} (a shell would report ${shellCode})`);
+  const refuse = (reason: string, shellCode: 126 | 127) => notExecutable(request, reason, shellCode);
   if (argv.some((word) => word.includes("\0"))) throw refuse("a NUL byte in an argument", 126);
   if (!isDirectory(cwd)) throw refuse(`the directory ${cwd}, where the session stands, is gone`, 126);
   const found = lookUp({ name, searchPath: env.PATH ?? "", cwd });

@@ -1,5 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Console } from "#host/clients/console/console.ts";
@@ -186,6 +197,27 @@ describe("a program that cannot run", () => {
     ];
     for (const [cmd, message] of cases) {
       await expect(console_.exec(cmd)).rejects.toMatchObject({ code: -32001, message: expect.stringMatching(message) });
+    }
+    await stillWorks();
+  });
+
+  test("is refused the same way when only the attempt to start it shows that", async () => {
+    cpSync("/bin/true", join(directory, "busy"));
+    writeFileSync(join(directory, "no-interpreter"), "#!/etc/passwd\n");
+    chmodSync(join(directory, "no-interpreter"), 0o755);
+    const writer = openSync(join(directory, "busy"), "r+");
+    try {
+      const cases: [string[], RegExp][] = [
+        [["true", "x".repeat(200_000)], /^true: argument list too long.*126/],
+        [["./busy"], /^\.\/busy: text file is busy.*126/],
+        [["./no-interpreter"], /^\.\/no-interpreter: permission denied.*126/],
+      ];
+      for (const [cmd, message] of cases) {
+        const error = { code: -32001, message: expect.stringMatching(message) };
+        await expect(console_.exec(cmd)).rejects.toMatchObject(error);
+      }
+    } finally {
+      closeSync(writer);
     }
     await stillWorks();
   });
