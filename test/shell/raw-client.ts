@@ -52,9 +52,14 @@ export class RawClient {
   }
 
   /** Connects and sends a start frame, without waiting for an answer. */
-  static async start(directory: string, start: ShellStart): Promise<RawClient> {
+  static start(directory: string, start: ShellStart): Promise<RawClient> {
+    return RawClient.startWith(directory, encodeStart(start));
+  }
+
+  /** Connects and sends a start frame with this payload, right or wrong, without waiting for an answer. */
+  static async startWith(directory: string, payload: string | Uint8Array): Promise<RawClient> {
     const client = await RawClient.connect(directory);
-    client.send({ type: "start", payload: encodeStart(start) });
+    client.sendRaw(1, payload);
     return client;
   }
 
