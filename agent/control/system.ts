@@ -44,9 +44,18 @@ export function parseOsRelease(text: string): ReadonlyMap<string, string> {
   return fields;
 }
 
+/** None when the system does not tell, as when no descriptor is left to ask it with: a hello is not worth less for that. */
+function readInterfaces(): ReturnType<typeof networkInterfaces> {
+  try {
+    return networkInterfaces();
+  } catch {
+    return {};
+  }
+}
+
 /** First IPv4 address that is not loopback, of `eth*` and `en*` before the others (companion §11.15). */
 export function ipAddress(): string | undefined {
-  const addresses = Object.entries(networkInterfaces()).flatMap(([name, list]) =>
+  const addresses = Object.entries(readInterfaces()).flatMap(([name, list]) =>
     (list ?? [])
       .filter((each) => each.family === "IPv4" && !each.internal)
       .map((each) => ({ name, address: each.address })),

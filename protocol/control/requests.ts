@@ -82,7 +82,7 @@ const schemas = {
   /** *extension*: `time` is the host's clock in seconds since the epoch */
   clock_set: request("clock_set", { time: seconds }),
   /** *extension*: `seed` is 32 to 512 random bytes in base64 */
-  reseed: request("reseed", { seed: z.string().check(z.regex(/^[A-Za-z0-9+/]{43,684}={0,2}$/)) }),
+  reseed: request("reseed", { seed: z.string().check(z.regex(/^[A-Za-z0-9+/]{43,683}={0,2}$/)) }),
 } as const;
 
 export type RequestType = keyof typeof schemas;

@@ -240,3 +240,22 @@ test("update: an agent that is not the program on trial confirms nothing", async
   await Bun.sleep(100);
   expect(readdirSync(directory)).toContain(markerNames.pending);
 });
+
+test.skipIf(process.getuid?.() !== 0)(
+  "update: a disk that has room for the program and not for its records is told, and nothing of it stays",
+  async () => {
+    await using daemon = await Daemon.start();
+    mkdirSync(daemon.updateDirectory);
+    // One inode for the folder itself, one for the program.
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,nr_inodes=2", "vmapp-test", daemon.updateDirectory]);
+    try {
+      const peer = await offering(daemon, hash);
+      expect(await update(peer, program)).toMatchObject({ t: "err", msg: "update failed", code: "no_space" });
+      expect(stored(daemon)).toEqual([]);
+      expect(daemon.offers).toEqual([]);
+      await answersPing(peer);
+    } finally {
+      execFileSync("umount", [daemon.updateDirectory]);
+    }
+  },
+);

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import { chmod, type FileHandle, mkdir, open, readdir, readFile, rename, statfs, unlink } from "node:fs/promises";
+import { chmod, type FileHandle, mkdir, open, readdir, readFile, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import {
   decodeMarker,
@@ -11,6 +11,7 @@ import {
   programName,
 } from "#protocol/update-markers.ts";
 import { elfRefusal } from "../../shell/elf.ts";
+import { freeBytes } from "../free-space.ts";
 import { hashFileSuffix } from "../own-hash.ts";
 import type { RequestBody } from "../reply.ts";
 
@@ -39,9 +40,9 @@ export class ProgramStore {
   async receive(body: RequestBody, marker: Marker): Promise<void> {
     await mkdir(this.directory, { recursive: true, mode: 0o700 });
     await this.sweep();
-    const space = await statfs(this.directory);
-    const free = space.bavail * space.bsize;
-    if (marker.size > free) throw new UpdateError(`${marker.size} bytes do not fit: ${free} are free`);
+    const free = await freeBytes(this.directory);
+    if (free !== undefined && marker.size > free)
+      throw new UpdateError(`${marker.size} bytes do not fit: ${free} are free`);
     const incoming = join(this.directory, `${incomingPrefix}${randomBytes(8).toString("hex")}`);
     try {
       const file = await open(
@@ -60,11 +61,12 @@ export class ProgramStore {
       const program = join(this.directory, programName(marker.sha256));
       await rename(incoming, program);
       await this.#writeWhole(`${programName(marker.sha256)}${hashFileSuffix}`, `${marker.sha256}\n`);
+      await this.#writeWhole(markerNames.offered, encodeMarker(marker));
     } catch (error) {
-      await unlink(incoming).catch(() => {});
+      // Not the incoming file alone: a disk may have been full only when it came to the records.
+      await this.sweep();
       throw error;
     }
-    await this.#writeWhole(markerNames.offered, encodeMarker(marker));
   }
 
   /** To be called by a program that has proved itself: ends its trial if it is on trial. Returns whether it was. */

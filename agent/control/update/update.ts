@@ -1,9 +1,10 @@
+import type { ErrorCode } from "#protocol/control/error-code.ts";
 import type { RequestOf } from "#protocol/control/requests.ts";
 import type { Log } from "#sys/log.ts";
 import type { OwnHash } from "../own-hash.ts";
 import type { Reply, RequestBody } from "../reply.ts";
 import { RequestError, systemFailure } from "../request-error.ts";
-import type { ProgramStore } from "./program-store.ts";
+import { type ProgramStore, UpdateError } from "./program-store.ts";
 
 /** v1's text, which hosts match; the cause is in `reason`, an extension */
 const failedText = "update failed";
@@ -61,7 +62,7 @@ export class Updater {
     body: RequestBody,
   ): Promise<Reply> {
     const { store, ownHash, base, announce, log } = this.#options;
-    const fail = (code: "update_failed" | "update_rejected" | "hash_mismatch", reason: string): never => {
+    const fail = (code: ErrorCode, reason: string): never => {
       log.warn("update refused", { reason });
       throw new RequestError(code, failedText, { reason });
     };
@@ -77,10 +78,9 @@ export class Updater {
     try {
       await store.receive(body, { sha256: expected, size, base });
     } catch (error) {
-      const failure = systemFailure("update", error);
-      log.warn("update refused", { reason: failure.message });
-      const code = failure.code === "io" ? "update_failed" : failure.code;
-      throw new RequestError(code, failedText, { reason: failure.message, cause: error });
+      if (error instanceof UpdateError) return fail("update_failed", error.message);
+      const failure = systemFailure("receiving it", error);
+      return fail(failure.code === "io" ? "update_failed" : failure.code, failure.message);
     }
     log.info("update received", { sha256: expected, bytes: size });
     return { fields: { t: "ok", msg: "updated, restarting" }, after: announce, last: true };
