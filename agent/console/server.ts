@@ -1,6 +1,6 @@
 /**
- * The answering end: takes a frame, answers it, takes the next. One further frame is read while a request is being
- * answered, because a `stop` does not wait for a command that runs.
+ * The answering end: takes a frame, answers it, takes the next. While a request is being answered frames are read on,
+ * because a `stop` does not wait for a command that runs; up to the first that has to wait.
  */
 import { match } from "ts-pattern";
 import { ConsoleError, ErrorCode } from "#protocol/console/errors.ts";
@@ -20,7 +20,7 @@ import type { Session } from "./session.ts";
 /** The protocol's version, which is not the build's. */
 const version = "1";
 
-/** how often a peer that sends nothing more is looked after while a command runs for it, in milliseconds */
+/** how often a peer is looked after while a request of it is under way, in milliseconds */
 const peerWatchMs = 250;
 
 /** How a channel ended: said so, closed between frames, or broken (the reason is logged). */
@@ -36,78 +36,77 @@ export interface ServerOptions {
 
 /** Serves one channel until it ends; what the session held is released then. */
 export async function serveConsole({ channel, session, log, onSpoke }: ServerOptions): Promise<ChannelEnd> {
-  let answering: Promise<void> = Promise.resolve();
+  /** the request that is being answered, and a `start` that came after it */
+  let underWay: Promise<void> = Promise.resolve();
+  let startWaits = false;
   try {
     for (;;) {
       const payload = await channel.next();
       if (payload === undefined) {
-        await lastAnswer(answering);
+        await underWay;
         return "closed";
       }
       onSpoke?.();
       const message = readMessage(payload);
       if (message instanceof MessageError) {
-        await answering;
-        await refuse(message);
-        continue;
-      }
-      if (message.kind === "notification" && message.method === "stop") session.interrupt();
-      await answering;
-      if (message.kind === "notification") {
-        if (message.method === "quit") return "quit";
-        await notified(message.method);
+        if (message.id === undefined) {
+          log.warn("a message was ignored", { reason: message.message });
+          continue;
+        }
+        await underWay;
+        await channel.send(encodeError(message.id, ErrorCode[message.refusal], message.message));
       } else if (message.kind === "request") {
-        answering = answer(message);
-      } else {
+        await underWay;
+        underWay = answer(message);
+      } else if (message.kind !== "notification") {
         log.warn("a response that nothing was asked for was ignored", { id: String(message.id) });
+      } else if (message.method === "start") {
+        // Not waited for: what follows may be a stop. One is as good as many, so those that wait take no memory.
+        if (startWaits) continue;
+        startWaits = true;
+        underWay = underWay.then(start);
+      } else {
+        if (message.method === "stop") session.interrupt();
+        await underWay;
+        if (message.method === "quit") return "quit";
+        await session.stop();
       }
     }
   } catch (error) {
     log.warn("the channel is broken", { error: error instanceof Error ? error.message : String(error) });
-    await answering;
+    await underWay;
     return "broken";
   } finally {
     await session.end();
   }
 
-  /** Waits for the answer that is still owed, as long as there is anybody to hear it. */
-  async function lastAnswer(answer: Promise<void>): Promise<void> {
-    const watch = setInterval(() => {
-      if (channel.peerGone) session.interrupt();
-    }, peerWatchMs);
-    await answer.finally(() => clearInterval(watch));
-  }
-
-  async function notified(method: "start" | "stop"): Promise<void> {
+  async function start(): Promise<void> {
+    startWaits = false;
     try {
-      await (method === "start" ? session.start() : session.stop());
+      await session.start();
     } catch (error) {
-      log.warn(`${method} failed`, { error: error instanceof Error ? error.message : String(error) });
+      log.warn("start failed", { error: error instanceof Error ? error.message : String(error) });
     }
-  }
-
-  async function refuse(error: MessageError): Promise<void> {
-    if (error.id === undefined) {
-      log.warn("a message was ignored", { reason: error.message });
-      return;
-    }
-    await channel.send(encodeError(error.id, ErrorCode[error.refusal], error.message));
   }
 
   async function answer(request: Request): Promise<void> {
-    let pieces: Uint8Array[];
+    // Whatever has been read or is still to be read, a command of a peer that is gone has nobody to hear of it.
+    const watch = setInterval(() => {
+      if (channel.peerGone) session.interrupt();
+    }, peerWatchMs);
+    await channel.send(await performed(request).finally(() => clearInterval(watch)));
+  }
+
+  async function performed(request: Request): Promise<Uint8Array[]> {
     try {
-      pieces = encodeMessage(await perform(session, request));
+      return encodeMessage(await perform(session, request));
     } catch (error) {
-      if (error instanceof ConsoleError) pieces = encodeError(request.id, error.code, error.message);
-      else {
-        const text = error instanceof Error ? error.message : String(error);
-        const detail = error instanceof Error && !(error instanceof FrameLimitError) ? error.stack : undefined;
-        log.error("a request failed", { method: request.method, error: detail ?? text });
-        pieces = encodeError(request.id, ErrorCode.internal, text);
-      }
+      if (error instanceof ConsoleError) return encodeError(request.id, error.code, error.message);
+      const text = error instanceof Error ? error.message : String(error);
+      const detail = error instanceof Error && !(error instanceof FrameLimitError) ? error.stack : undefined;
+      log.error("a request failed", { method: request.method, error: detail ?? text });
+      return encodeError(request.id, ErrorCode.internal, text);
     }
-    await channel.send(pieces);
   }
 }
 

@@ -16,6 +16,8 @@ export interface StdioServer extends AsyncDisposable {
   readonly pid: number;
   /** what it has logged so far */
   log(): string;
+  /** Closes the pipe that it writes to. */
+  closeOutput(): void;
   /** exit status, once it has ended */
   readonly ended: Promise<number | string>;
 }
@@ -47,6 +49,7 @@ export function stdioServer({
     peer: new RawPeer(child.stdout, child.stdin),
     pid: child.pid ?? -1,
     log: () => log,
+    closeOutput: () => void child.stdout.destroy(),
     ended,
     async [Symbol.asyncDispose]() {
       child.stdin.end();

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Binary, BSON, Long } from "bson";
@@ -120,111 +119,6 @@ test("a first message that is large may take its time, and an idle peer may not"
   expect(await slow.peer.receive()).toMatchObject({ id: 1, error: { code: -32007 } });
 }, 30_000);
 
-describe("the end of a session", () => {
-  test("is said by quit, to which nothing answers", async () => {
-    await using server = stdioServer();
-    await server.peer.call("init", {});
-    server.peer.notify("quit");
-    expect(await server.peer.receive()).toBeUndefined();
-    expect(await server.ended).toBe(0);
-    expect(server.log()).toBe("");
-  });
-
-  test("is the end of the input too", async () => {
-    await using server = stdioServer();
-    await server.peer.call("version");
-    server.peer.end();
-    expect(await server.ended).toBe(0);
-  });
-
-  test("lets a running command be answered first, by quit and by the end of the input alike", async () => {
-    for (const ending of ["quit", "eof"] as const) {
-      await using server = stdioServer();
-      server.peer.send({
-        jsonrpc: "2.0",
-        id: 0,
-        method: "exec",
-        params: { cmd: ["sh", "-c", "sleep 0.5; echo late"] },
-      });
-      if (ending === "quit") server.peer.notify("quit");
-      else server.peer.end();
-      expect(await server.peer.receive()).toMatchObject({ id: 0, result: { code: 0, stdout: Buffer.from("late\n") } });
-      expect(await server.ended).toBe(0);
-    }
-  });
-
-  test("of a connection that half closes brings the answer that is owed", async () => {
-    using connection = await socketPeer(agent.directory);
-    connection.peer.send({
-      jsonrpc: "2.0",
-      id: 0,
-      method: "exec",
-      params: { cmd: ["sh", "-c", "sleep 0.3; echo owed"] },
-    });
-    connection.peer.end();
-    expect(await connection.peer.receive()).toMatchObject({ result: { stdout: Buffer.from("owed\n") } });
-    expect(await connection.peer.receive()).toBeUndefined();
-  });
-
-  test("of a connection that is lost kills the command that nobody will hear of", async () => {
-    const directory = mkdtempSync(join(tmpdir(), "vmapp-console-"));
-    try {
-      const connection = await socketPeer(agent.directory);
-      const line = `echo $$ > ${directory}/pid; sleep 41.5; :`;
-      connection.peer.send({ jsonrpc: "2.0", id: 0, method: "exec", params: { cmd: ["sh", "-c", line] } });
-      const pid = await writtenPid(join(directory, "pid"));
-      connection.socket.destroy();
-      let gone = false;
-      for (let round = 0; round < 100 && !gone; round++) {
-        await Bun.sleep(20);
-        const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-        gone = stat === "" || stat.includes(") Z ");
-      }
-      expect(gone).toBe(true);
-    } finally {
-      rmSync(directory, { recursive: true, force: true });
-    }
-    await agentStillServes();
-  });
-});
-
-describe("a stop", () => {
-  test("does not wait for a running command: it is killed, and answered with how it ended", async () => {
-    const directory = mkdtempSync(join(tmpdir(), "vmapp-console-"));
-    try {
-      await using server = stdioServer();
-      const line = `echo begun; echo $$ > ${directory}/pid; sleep 60; echo never`;
-      server.peer.send({ jsonrpc: "2.0", id: 0, method: "exec", params: { cmd: ["sh", "-c", line] } });
-      await writtenPid(join(directory, "pid"));
-      server.peer.notify("stop");
-      expect(await server.peer.receive()).toMatchObject({
-        id: 0,
-        result: { code: 137, stdout: Buffer.from("begun\n") },
-      });
-      server.peer.send({ jsonrpc: "2.0", id: 1, method: "exec", params: { cmd: ["echo", "again"] } });
-      expect(await server.peer.receive()).toMatchObject({ id: 1, result: { code: 0 } });
-    } finally {
-      rmSync(directory, { recursive: true, force: true });
-    }
-  });
-
-  test("that comes right behind a command finds it, however far its start has got", async () => {
-    using connection = await socketPeer(agent.directory);
-    for (let id = 0; id < 20; id++) {
-      connection.peer.send({ jsonrpc: "2.0", id, method: "exec", params: { cmd: ["sleep", "60"] } });
-      connection.peer.notify("stop");
-      expect(await connection.peer.receive()).toMatchObject({ id, result: { code: 137 } });
-    }
-  });
-
-  test("and a start may come at any time and answer nothing", async () => {
-    using connection = await socketPeer(agent.directory);
-    const { peer } = connection;
-    for (const method of ["stop", "start", "start", "stop", "stop"]) peer.notify(method);
-    expect(await peer.call("version")).toMatchObject({ result: { version: "1" } });
-  });
-});
-
 describe("a session", () => {
   test("pairs every request with one response, in order, also when they are sent ahead", async () => {
     using connection = await socketPeer(agent.directory);
@@ -300,14 +194,6 @@ describe("a session", () => {
     }
   });
 });
-
-async function writtenPid(path: string): Promise<string> {
-  for (;;) {
-    const text = await readFile(path, "utf8").catch(() => "");
-    if (text.endsWith("\n")) return text.trim();
-    await Bun.sleep(10);
-  }
-}
 
 /** A write request with `data` in it; the library's own buffer is too small for such a document. */
 function documentWith(document: object, data: Buffer): Buffer {
