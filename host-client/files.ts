@@ -1,5 +1,5 @@
 /** The files of a guest, for programs: `guest.files`. Paths in the guest are absolute. */
-import { mkdir, stat } from "node:fs/promises";
+import { chmod, mkdir, stat } from "node:fs/promises";
 import { join, posix } from "node:path";
 import type { FileEntry, FileStat } from "#protocol/control/replies.ts";
 import { ControlError } from "./clients/control/error.ts";
@@ -31,23 +31,31 @@ export interface TransferOptions {
   readonly onProgress?: OnProgress | undefined;
 }
 
-/** What a transfer left out, as paths below its root. */
+/** What a transfer left out. */
 export interface TransferResult {
+  /** paths below its root: links to folders and to nowhere, FIFOs, sockets, devices */
   readonly skipped: readonly string[];
+  /** entries of the guest whose names are not UTF-8, so that the guest cannot tell them */
+  readonly notUtf8: number;
 }
+
+const nothingLeftOut: TransferResult = { skipped: [], notUtf8: 0 };
 
 const defaultReadBytes = 64 * 1024 * 1024;
 
 export class GuestFiles implements Disposable {
   readonly #pool: ControlPool;
 
-  /** `dial` opens a connection to the guest's control port; several may be open at once. */
-  constructor(dial: () => Promise<Connection>) {
+  /** `dial` opens a connection to the guest's control port; several may be open at once. `guest` tells it from other guests. */
+  constructor(
+    dial: () => Promise<Connection>,
+    private readonly guest = "",
+  ) {
     this.#pool = new ControlPool(dial);
   }
 
   list(path: string): Promise<FileEntry[]> {
-    return this.#pool.use((control) => listFolder(control, path));
+    return this.#pool.use(async (control) => [...(await listFolder(control, path)).entries]);
   }
 
   /** Undefined when there is nothing at that path; links are followed unless `nofollow`. */
@@ -105,9 +113,9 @@ export class GuestFiles implements Disposable {
     });
     if (!stats.isDirectory()) {
       await this.#putOne(local, remote, new ProgressSum(stats.size, 1, onProgress), { sync: true, mode });
-      return { skipped: [] };
+      return nothingLeftOut;
     }
-    const { folders, files, skipped } = await localTree(local);
+    const { folders, files, skipped, notUtf8 } = await localTree(local);
     for (const folder of folders) {
       const path = posix.join(remote, folder.path);
       await this.#pool.use((control) => makeFolder(control, path, { mode: folder.mode }));
@@ -116,7 +124,7 @@ export class GuestFiles implements Disposable {
     await sideBySide(files, this.#pool.size, ({ path }) =>
       this.#putOne(join(local, path), posix.join(remote, path), sum, { sync: false }),
     );
-    return { skipped };
+    return { skipped, notUtf8 };
   }
 
   /** Copies a file or folder of the guest to exactly that path on the host, with modes and the files' times. */
@@ -125,19 +133,33 @@ export class GuestFiles implements Disposable {
     const root = await pool.use(async (control) => transferRoot(control, remote));
     if (root.kind === "file") {
       const sum = new ProgressSum(root.size, 1, onProgress);
-      await downloadFile({ pool, from: remote, to: local, mode: root.mode, onBytes: (bytes) => sum.moved(bytes) });
+      const onBytes = (bytes: number): void => sum.moved(bytes);
+      await downloadFile({ pool, guest: this.guest, from: remote, to: local, mode: root.mode, onBytes });
       sum.fileDone();
-      return { skipped: [] };
+      return nothingLeftOut;
     }
-    const { folders, files, skipped } = await pool.use((control) => guestTree(control, remote, root.mode));
-    for (const { path, mode } of folders) await mkdir(join(local, path), { recursive: true, mode: mode | 0o700 });
+    const { folders, files, skipped, notUtf8 } = await pool.use((control) => guestTree(control, remote, root.mode));
+    const made: { readonly path: string; readonly mode: number }[] = [];
+    for (const folder of folders) {
+      const path = join(local, folder.path);
+      if ((await mkdir(path, { recursive: true, mode: folder.mode | 0o700 })) !== undefined)
+        made.push({ path, mode: folder.mode });
+    }
     const sum = new ProgressSum(sizeOf(files), files.length, onProgress);
     await sideBySide(files, pool.size, async ({ path, mode }) => {
       const from = posix.join(remote, path);
-      await downloadFile({ pool, from, to: join(local, path), mode, onBytes: (bytes) => sum.moved(bytes) });
+      const onBytes = (bytes: number): void => sum.moved(bytes);
+      await downloadFile({ pool, guest: this.guest, from, to: join(local, path), mode, onBytes });
       sum.fileDone();
     });
-    return { skipped };
+    // Only now, and children first: a folder may be one that not even its owner may write to.
+    for (const { path, mode } of made.reverse()) await chmod(path, mode);
+    return { skipped, notUtf8 };
+  }
+
+  /** Breaks off what is under way: it fails with `closed` and leaves no more behind than a cut that can be continued. */
+  abort(): void {
+    this.#pool.abort();
   }
 
   /** Closes the idle connections. */

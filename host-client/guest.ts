@@ -24,7 +24,7 @@ export class Guest extends GuestLink {
 
   /** The guest's files. Dispose of it to close its idle connections; they keep no process alive. */
   get files(): GuestFiles {
-    this.#files ??= new GuestFiles(() => this.dial(ports.control));
+    this.#files ??= new GuestFiles(() => this.dial(ports.control), this.name);
     return this.#files;
   }
 

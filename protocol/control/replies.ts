@@ -3,6 +3,8 @@ import * as z from "zod/mini";
 import { trailerKinds } from "./trailer-kind.ts";
 
 const count = z.int().check(z.nonnegative());
+/** permission bits in octal */
+const perm = z.string().check(z.regex(/^[0-7]{1,4}$/));
 
 /** The hello of the guest (companion §4.2). */
 export const helloReply = z.object({
@@ -61,8 +63,7 @@ export const fileEntry = z.object({
   link_target_dir: z._default(z.boolean(), false),
   /** bytes, of the link itself for a link */
   size: z.number(),
-  /** permission bits in octal */
-  perm: z.string(),
+  perm,
   /** seconds since the epoch */
   mtime: z.number(),
   /** *extension*: a FIFO, socket or device */
@@ -83,7 +84,7 @@ export const fileStatReply = z.object({
   type: z.enum(["file", "dir", "link"]),
   link_target_dir: z._default(z.boolean(), false),
   size: count,
-  perm: z.string(),
+  perm,
   /** seconds since the epoch, with a fraction */
   mtime: z.number(),
   uid: z.optional(count),
@@ -98,8 +99,8 @@ export const fileDataReply = z.object({
   t: z.literal("file_data"),
   /** raw bytes that follow */
   size: count,
-  /** *extension*: permission bits in octal */
-  perm: z.optional(z.string()),
+  /** *extension* */
+  perm: z.optional(perm),
   /** *extension*: seconds since the epoch, with a fraction */
   mtime: z.optional(z.number()),
   /** *extension*: bytes of the whole file, for a range */

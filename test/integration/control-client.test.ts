@@ -46,7 +46,7 @@ test("client: works against a stock daemon with its escapes, without codes, exte
   const pieces: Uint8Array[] = [];
   await getFile(control, "/tmp/x", { onPiece: (piece) => void pieces.push(piece) });
   expect(Buffer.concat(pieces)).toEqual(content);
-  expect((await listFolder(control, "/tmp")).map(({ name }) => name)).toEqual(["x"]);
+  expect((await listFolder(control, "/tmp")).entries.map(({ name }) => name)).toEqual(["x"]);
   await expect(getFile(control, "/nothing", { onPiece() {} })).rejects.toMatchObject({
     code: "refused",
     message: expect.stringContaining("open failed"),

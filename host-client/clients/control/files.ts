@@ -18,8 +18,15 @@ import { checkedUpload, type UploadSource } from "./upload.ts";
 /** entries a page: well below the 4 MiB of a frame */
 const pageEntries = 4_000;
 
-/** Entries of a folder, sorted by name from our own daemon; all of them, however many. */
-export async function listFolder(control: ControlConnection, path: string): Promise<FileEntry[]> {
+export interface FolderContent {
+  /** sorted by name from our own daemon; all of them, however many */
+  readonly entries: readonly FileEntry[];
+  /** entries whose names are not UTF-8, which cannot be expressed; 0 from a stock daemon, which does not tell */
+  readonly notUtf8: number;
+}
+
+/** The entries of a folder. */
+export async function listFolder(control: ControlConnection, path: string): Promise<FolderContent> {
   const paged = control.hasCap("file.page");
   const entries: FileEntry[] = [];
   for (;;) {
@@ -31,7 +38,7 @@ export async function listFolder(control: ControlConnection, path: string): Prom
     if (!parsed.success) throw new ControlError("protocol", `${what}: the answer is no list of entries`);
     entries.push(...parsed.data.entries);
     const last = parsed.data.entries.at(-1)?.name;
-    if (parsed.data.more !== true) return entries;
+    if (parsed.data.more !== true) return { entries, notUtf8: parsed.data.not_utf8 ?? 0 };
     if (last === undefined || (after !== undefined && last <= after))
       throw new ControlError("protocol", `${what}: the pages of the list do not come to an end`);
   }
@@ -63,9 +70,9 @@ async function findInFolder(control: ControlConnection, path: string): Promise<F
   const folder: FileStat = { type: "dir", link_target_dir: false, size: 0, perm: "755", mtime: 0 };
   if (posix.normalize(path) === "/") return folder;
   const normal = posix.normalize(path).replace(/\/$/, "");
-  let entries: FileEntry[];
+  let entries: readonly FileEntry[];
   try {
-    entries = await listFolder(control, posix.dirname(normal));
+    entries = (await listFolder(control, posix.dirname(normal))).entries;
   } catch (error) {
     if (error instanceof ControlError && error.code === "refused") return undefined;
     throw error;

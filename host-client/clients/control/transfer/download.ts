@@ -14,6 +14,8 @@ const pauseMs = 1_000;
 
 export interface DownloadOptions {
   readonly pool: ControlPool;
+  /** tells one guest from another: what was cut is never continued with the file of another */
+  readonly guest: string;
   /** absolute path in the guest */
   readonly from: string;
   /** path on the host; replaced in one step */
@@ -37,21 +39,23 @@ export async function downloadFile(options: DownloadOptions): Promise<void> {
       });
       return;
     } catch (error) {
-      if (!wasCut(error) || attempt >= attempts || best < resumedBytes) throw error;
+      if (!wasCut(error) || options.pool.aborted || attempt >= attempts || best < resumedBytes) throw error;
     }
     await sleep(pauseMs);
   }
 }
 
 async function attemptDownload(
-  { pool, from, to, mode }: DownloadOptions,
+  { pool, guest, from, to, mode }: DownloadOptions,
   onWritten: (written: number) => void,
 ): Promise<void> {
   await pool.use(async (control) => {
     const resumable = control.hasCap("file.range") && control.hasCap("file.stat");
     const stats = resumable ? await statEntry(control, from) : undefined;
     const identity =
-      stats !== undefined && stats.size >= resumedBytes ? `${from} ${stats.size} ${stats.mtime}` : undefined;
+      stats !== undefined && stats.size >= resumedBytes
+        ? JSON.stringify([guest, from, stats.size, stats.mtime])
+        : undefined;
     const target = await LocalTarget.open(to, identity);
     try {
       onWritten(target.offset);

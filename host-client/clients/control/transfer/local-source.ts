@@ -1,3 +1,4 @@
+import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { ControlError } from "../error.ts";
 import type { UploadSource } from "../upload.ts";
@@ -17,7 +18,8 @@ export interface LocalSource extends UploadSource {
 export async function openLocalSource(path: string): Promise<LocalSource> {
   let file: FileHandle;
   try {
-    file = await open(path, "r");
+    // The opening of a FIFO would wait for a writer.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (cause) {
     throw new ControlError("local", `cannot open ${path}: ${(cause as Error).message}`, { cause });
   }

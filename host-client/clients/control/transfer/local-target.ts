@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
-import { type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { type FileHandle, lstat, open, readdir, rename, stat, unlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { fileTime } from "#protocol/control/file-time.ts";
 import { ControlError } from "../error.ts";
 
 /** a cut download shorter than this is not worth keeping */
@@ -20,23 +21,21 @@ export class LocalTarget {
     private readonly file: FileHandle,
     /** bytes already there from an earlier attempt */
     readonly offset: number,
+    private readonly continuable: boolean,
   ) {
     this.#written = offset;
   }
 
   /** `identity`: names the guest's file in its present state; without one nothing is taken up again or kept. */
   static async open(path: string, identity: string | undefined): Promise<LocalTarget> {
-    const name = createHash("sha256")
-      .update(JSON.stringify([path, identity ?? crypto.randomUUID()]))
-      .digest("hex")
-      .slice(0, 16);
-    const partPath = join(dirname(path), `.vmapp-${name}.part`);
+    await refuseOther(path);
+    const partPath = `${partPrefix(path)}${shortHash(identity ?? crypto.randomUUID())}.part`;
     try {
       const offset = identity === undefined ? 0 : await partSize(partPath);
       const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW } = constants;
       // The name can be foreseen: a link planted there must not be followed.
       const file = await open(partPath, O_WRONLY | O_CREAT | O_NOFOLLOW | (offset > 0 ? 0 : O_TRUNC), 0o600);
-      return new LocalTarget(path, partPath, file, offset);
+      return new LocalTarget(path, partPath, file, offset, identity !== undefined);
     } catch (cause) {
       throw new ControlError("local", `cannot write ${path}: ${(cause as Error).message}`, { cause });
     }
@@ -63,13 +62,14 @@ export class LocalTarget {
   async finish({ mode, mtime }: { mode: number; mtime: number | undefined }): Promise<void> {
     try {
       await this.file.chmod(mode & 0o777);
-      if (mtime !== undefined) await this.file.utimes(mtime, mtime);
+      if (mtime !== undefined) await this.file.utimes(fileTime(mtime), fileTime(mtime));
       await this.file.close();
       await rename(this.partPath, this.path);
     } catch (cause) {
       await unlink(this.partPath).catch(() => {});
       throw new ControlError("local", `cannot write ${this.path}: ${(cause as Error).message}`, { cause });
     }
+    if (this.continuable) await removeOlderParts(this.path);
   }
 
   /** Gives up; a cut download is kept for the next attempt when it is worth it. */
@@ -77,6 +77,31 @@ export class LocalTarget {
     await this.file.close();
     if (!keep || this.#written < keptBytes) await unlink(this.partPath);
   }
+}
+
+/** What all parts of one file have in front of what tells them apart. */
+function partPrefix(path: string): string {
+  return join(dirname(path), `.vmapp-${shortHash(basename(path))}-`);
+}
+
+function shortHash(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 16);
+}
+
+/** What was cut before the guest's file changed is of no more use. */
+async function removeOlderParts(path: string): Promise<void> {
+  const folder = dirname(path);
+  const prefix = basename(partPrefix(path));
+  const parts = (await readdir(folder).catch(() => [])).filter((name) => name.startsWith(prefix));
+  for (const name of parts) await unlink(join(folder, name)).catch(() => {});
+}
+
+/** A rename would put the file in the place of a device, or fail on a folder once everything had been sent. */
+async function refuseOther(path: string): Promise<void> {
+  const there = await stat(path).catch(() => undefined);
+  if (there === undefined || there.isFile()) return;
+  const what = there.isDirectory() ? "a folder" : "neither a file nor a folder";
+  throw new ControlError("local", `cannot write ${path}: it is ${what}`);
 }
 
 async function partSize(path: string): Promise<number> {

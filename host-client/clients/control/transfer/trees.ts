@@ -2,9 +2,10 @@
 import { readdir, stat } from "node:fs/promises";
 import { join, posix } from "node:path";
 import { isPlainName } from "#protocol/control/plain-name.ts";
+import type { FileEntry } from "#protocol/control/replies.ts";
 import type { ControlConnection } from "../connection.ts";
 import { ControlError } from "../error.ts";
-import { listFolder } from "../files.ts";
+import { listFolder, statEntry } from "../files.ts";
 
 /** a guest could pretend a tree without end */
 const maxDepth = 200;
@@ -29,6 +30,8 @@ export interface Tree {
   readonly files: readonly TreeFile[];
   /** what is left out: links to folders, links to nowhere, FIFOs, sockets, devices */
   readonly skipped: readonly string[];
+  /** left out besides: entries of the guest whose names are not UTF-8 */
+  readonly notUtf8: number;
 }
 
 /** The tree below a folder of the host. Links to files are followed, as scp does. */
@@ -51,7 +54,7 @@ export async function localTree(root: string): Promise<Tree> {
     }
   };
   await visit("");
-  return { folders, files, skipped };
+  return { folders, files, skipped, notUtf8: 0 };
 }
 
 /**
@@ -62,19 +65,43 @@ export async function guestTree(control: ControlConnection, root: string, rootMo
   const folders: TreeFolder[] = [];
   const files: TreeFile[] = [];
   const skipped: string[] = [];
+  let notUtf8 = 0;
   const visit = async (path: string, mode: number, depth: number): Promise<void> => {
     if (depth > maxDepth) throw new ControlError("protocol", `${root}: folders are nested more than ${maxDepth} deep`);
     folders.push({ path, mode });
-    for (const entry of await listFolder(control, posix.join(root, path))) {
+    const content = await listFolder(control, posix.join(root, path));
+    notUtf8 += content.notUtf8;
+    for (const entry of content.entries) {
       if (!isPlainName(entry.name))
         throw new ControlError("protocol", `the guest lists ${JSON.stringify(entry.name)}, which is no file name`);
       const below = posix.join(path, entry.name);
       const entryMode = Number.parseInt(entry.perm, 8) & 0o777;
-      if (entry.type === "dir") await visit(below, entryMode, depth + 1);
-      else if (entry.special === true || (entry.type === "link" && entry.link_target_dir)) skipped.push(below);
-      else files.push({ path: below, size: entry.type === "link" ? 0 : entry.size, mode: entryMode });
+      if (entry.type === "dir") {
+        await visit(below, entryMode, depth + 1);
+        continue;
+      }
+      const file = entry.type === "link" ? await behindLink(control, posix.join(root, below), entry) : entry;
+      if (file === undefined || file.special === true) skipped.push(below);
+      else files.push({ path: below, size: file.size, mode: Number.parseInt(file.perm, 8) & 0o777 });
     }
   };
   await visit("", rootMode, 0);
-  return { folders, files, skipped };
+  return { folders, files, skipped, notUtf8 };
+}
+
+/** The file that a link leads to; undefined for one to a folder, to nowhere or in circles. A stock daemon tells folders only. */
+async function behindLink(
+  control: ControlConnection,
+  path: string,
+  entry: FileEntry,
+): Promise<Pick<FileEntry, "size" | "perm" | "special"> | undefined> {
+  if (entry.link_target_dir) return undefined;
+  if (!control.hasCap("file.stat")) return { size: 0, perm: entry.perm };
+  try {
+    const target = await statEntry(control, path);
+    return target?.type === "file" ? target : undefined;
+  } catch (error) {
+    if (error instanceof ControlError && error.code === "denied") return undefined;
+    throw error;
+  }
 }
