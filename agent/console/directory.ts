@@ -20,8 +20,10 @@ export async function changeDirectory({ words, cwd, home }: MoveRequest): Promis
   if (word === undefined && home === undefined) {
     return { kind: "stays", reason: "this session stands nowhere to return to" };
   }
-  const target =
-    word === undefined ? (home as string) : cleanPath(word.startsWith("/") ? word : `${cwd ?? ""}/${word}`);
+  if (word !== undefined && !word.startsWith("/") && cwd === undefined) {
+    return { kind: "stays", reason: `${word}: this session stands nowhere to start from` };
+  }
+  const target = word === undefined ? (home as string) : cleanPath(word.startsWith("/") ? word : `${cwd}/${word}`);
   try {
     const found = await stat(target);
     if (!found.isDirectory()) return { kind: "stays", reason: `${target}: not a directory` };

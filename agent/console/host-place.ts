@@ -40,9 +40,14 @@ function noBase(reason: string): ConsoleError {
 }
 
 function startDirectory(): string | undefined {
-  const path = process.cwd();
-  // A name that is not UTF-8 comes with replacement characters and would name something else.
-  return path.includes("\ufffd") ? undefined : path;
+  try {
+    const path = process.cwd();
+    // A name that is not UTF-8 comes with replacement characters and would name something else.
+    return path.includes("\ufffd") ? undefined : path;
+  } catch {
+    // Removed since the server was started in it.
+    return undefined;
+  }
 }
 
 async function placeTree(mount: Mount): Promise<PlacedTree> {

@@ -1,4 +1,5 @@
 /** The console on this process's standard input and output: `vmapp-init console`. Logs go to standard error. */
+import { constants } from "node:os";
 import { createLog } from "#sys/log.ts";
 import { Channel } from "./channel.ts";
 import { serveConsole } from "./server.ts";
@@ -18,6 +19,10 @@ export async function runConsole(): Promise<never> {
   process.on("uncaughtException", (error) => log.error("uncaught exception", { error: String(error.stack) }));
   process.on("unhandledRejection", (reason) => log.error("unhandled rejection", { error: String(reason) }));
   const session = new Session(placeHere());
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
+    // A tree that stayed would be in the way of the next session, and a command has a session of its own.
+    process.on(signal, () => void session.end().then(() => process.exit(128 + constants.signals[signal])));
+  }
   const streams = { input: process.stdin, output: process.stdout, outputFd: () => 1 };
   const channel = new Channel(streams, () => session.interrupt());
   // A paused input and the thread that watches a command's output do not keep the process alive.

@@ -13,7 +13,7 @@ export interface PlacedTree {
 export interface Place {
   /** Throws ConsoleError for what this place cannot give; decided by what it is, before anything is tried. */
   accept(params: InitParams): void;
-  /** Where a session with these trees starts; undefined when that has no UTF-8 name. */
+  /** Where a session with these trees starts; undefined when that is gone or has no UTF-8 name. */
   home(mounts: readonly Mount[]): string | undefined;
   /** the environment of a command, but for PWD */
   environment(): Record<string, string>;

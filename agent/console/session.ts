@@ -88,7 +88,7 @@ export class Session {
     const [name] = cmd;
     if (name === undefined) throw new ConsoleError("invalidParams", "an empty command");
     if (name === "cd") return this.#changeDirectory(cmd.slice(1));
-    const cwd = this.#cwd ?? process.cwd();
+    const cwd = this.#standing("notExecutable");
     // Another program would print the physical path, which is not the name that the client knows.
     if (name === "pwd" && cmd.length === 1) return plainResult({ code: 0, stdout: `${cwd}\n` });
     this.#running = startCommand({ argv: cmd, cwd, env: { ...this.#place.environment(), PWD: cwd }, timeoutMs });
@@ -119,7 +119,13 @@ export class Session {
 
   /** The path that a command would open by this name. Not cleaned: the kernel gives `..` its meaning. */
   #resolve(path: string): string {
-    return path.startsWith("/") ? path : `${this.#cwd ?? process.cwd()}/${path}`;
+    return path.startsWith("/") ? path : `${this.#standing("notFound")}/${path}`;
+  }
+
+  /** Where the session stands; throws ConsoleError `refusal` when that is a directory without a name. */
+  #standing(refusal: "notExecutable" | "notFound"): string {
+    if (this.#cwd !== undefined) return this.#cwd;
+    throw new ConsoleError(refusal, "this session stands nowhere that has a name: `cd` to an absolute path first");
   }
 
   async #changeDirectory(words: readonly string[]): Promise<ExecResult> {

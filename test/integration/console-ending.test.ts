@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -109,6 +109,29 @@ describe("the end of a session", () => {
         rmSync(directory, { recursive: true, force: true });
       }
       await agentStillServes();
+    });
+  }
+
+  for (const [signal, number] of [
+    ["SIGTERM", 15],
+    ["SIGINT", 2],
+    ["SIGHUP", 1],
+  ] as const) {
+    test(`by ${signal} takes its trees and its command with it`, async () => {
+      const directory = mkdtempSync(join(tmpdir(), "vmapp-console-"));
+      try {
+        await using server = stdioServer();
+        await server.peer.call("init", { mounts: [`file:///usr:${directory}/made/tree`] });
+        const line = `echo $$ > ${directory}/pid; sleep 41.5; :`;
+        server.peer.send({ jsonrpc: "2.0", id: 1, method: "exec", params: { cmd: ["sh", "-c", line] } });
+        const pid = await writtenPid(join(directory, "pid"));
+        process.kill(server.pid, signal);
+        expect(await server.ended).toBe(128 + number);
+        expect(readdirSync(directory)).toEqual(["pid"]);
+        expect(await isGoneSoon(pid)).toBe(true);
+      } finally {
+        rmSync(directory, { recursive: true, force: true });
+      }
     });
   }
 

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   existsSync,
-  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -197,87 +196,5 @@ describe("a path", () => {
     // Empty, an error, or what the kernel has logged: each of them at once.
     await session.read("/proc/kmsg", { len: 10 }).catch((error) => expect(error).toMatchObject({ code: -32007 }));
     await stillWorks();
-  });
-});
-
-describe("where the session stands", () => {
-  test("is moved by cd: relative, up, absolute, and home without a word", async () => {
-    mkdirSync(join(directory, "a/b"), { recursive: true });
-    const pwd = async () => text((await session.exec(["pwd"])).stdout).trim();
-    const inShell = async () => text((await session.exec(["sh", "-c", "pwd"])).stdout).trim();
-    for (const [word, where] of [
-      ["a", "/a"],
-      ["b", "/a/b"],
-      ["..", "/a"],
-      ["./b/../b", "/a/b"],
-      [directory, ""],
-      ["", ""],
-    ] as const) {
-      expect(await session.exec(["cd", word])).toEqual({
-        code: 0,
-        stdout: Buffer.alloc(0),
-        stderr: Buffer.alloc(0),
-        truncated: false,
-      });
-      expect(await pwd()).toBe(directory + where);
-      expect(await inShell()).toBe(directory + where);
-    }
-    await session.exec(["cd", "/"]);
-    expect(await pwd()).toBe("/");
-    await session.exec(["cd", "../../.."]);
-    expect(await pwd()).toBe("/");
-    await session.exec(["cd"]);
-    expect(await pwd()).toBe(directory);
-  });
-
-  test("is where relative reads and writes land", async () => {
-    await session.exec(["cd", "a/b"]);
-    await session.write("here", bytes("x"));
-    expect(existsSync(join(directory, "a/b/here"))).toBe(true);
-    expect(text((await session.read("../b/here")).data)).toBe("x");
-    await session.exec(["cd"]);
-  });
-
-  test("stays when a cd cannot happen, and the result says why", async () => {
-    writeFileSync(join(directory, "file"), "");
-    for (const [words, reason] of [
-      [["nowhere"], /^cd: .*nowhere: no such file or directory\n$/],
-      [["file"], /^cd: .*file: not a directory\n$/],
-      [["a", "b"], /^cd: too many arguments\n$/],
-      [["-"], /^cd: .*-: no such file/],
-      [["~"], /^cd: .*~: no such file/],
-    ] as const) {
-      const run = await session.exec(["cd", ...words]);
-      expect(run.code).toBe(1);
-      expect(run.stdout.length).toBe(0);
-      expect(text(run.stderr)).toMatch(reason);
-      expect(text((await session.exec(["pwd"])).stdout)).toBe(`${directory}\n`);
-    }
-  });
-
-  test("is moved by the first word cd and nothing else", async () => {
-    await session.exec(["sh", "-c", "cd a && pwd"]);
-    await expect(session.exec(["cdx", "a"])).rejects.toMatchObject({ code: -32001 });
-    expect(text((await session.exec(["pwd"])).stdout)).toBe(`${directory}\n`);
-  });
-
-  test("keeps the spelling that the client gave, through a link too", async () => {
-    symlinkSync("a", join(directory, "other-name"));
-    await session.exec(["cd", "other-name"]);
-    expect(text((await session.exec(["pwd"])).stdout)).toBe(`${directory}/other-name\n`);
-    expect(text((await session.exec(["sh", "-c", "pwd"])).stdout)).toBe(`${directory}/other-name\n`);
-    await session.exec(["cd", ".."]);
-    expect(text((await session.exec(["pwd"])).stdout)).toBe(`${directory}\n`);
-  });
-
-  test("survives a stop and a start", async () => {
-    await session.exec(["cd", "a"]);
-    await session.stop();
-    expect(text((await session.exec(["pwd"])).stdout)).toBe(`${directory}/a\n`);
-    await session.stop();
-    await session.start();
-    await session.start();
-    expect(text((await session.exec(["sh", "-c", "pwd"])).stdout)).toBe(`${directory}/a\n`);
-    await session.exec(["cd"]);
   });
 });
