@@ -15,6 +15,7 @@ const { symbols } = dlopen("libc.so.6", {
   epoll_create1: { args: ["int"], returns: "int" },
   epoll_ctl: { args: ["int", "int", "int", "ptr"], returns: "int" },
   epoll_wait: { args: ["int", "ptr", "int", "int"], returns: "int" },
+  faccessat: { args: ["int", "ptr", "int", "int"], returns: "int" },
   fcntl: { args: ["int", "int", "i64"], returns: "int" },
   getpeername: { args: ["int", "ptr", "ptr"], returns: "int" },
   getsockopt: { args: ["int", "int", "int", "ptr", "ptr"], returns: "int" },

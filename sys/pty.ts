@@ -4,7 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { withCredentials } from "./credentials.ts";
+import { withFileCredentials } from "./credentials.ts";
 import { duplicateFd, setCloseOnExec } from "./fd.ts";
 import { sendSignal } from "./process.ts";
 import type { ExitStatus, SpawnRequest } from "./spawn.ts";
@@ -29,6 +29,9 @@ interface PtyAddon {
 
 /** set in a compiled executable */
 declare const VMAPP_BUILD_ID: string | undefined;
+
+/** uid and gid of a child that keeps ours */
+const asThisProcess = -1;
 
 let addon: PtyAddon | undefined;
 
@@ -83,8 +86,9 @@ export function openPty({ file, argv, env, cwd, rows, cols, credentials }: PtyRe
   });
   const { fork, resize } = loadAddon();
   const environment = Object.entries(env).map(([key, value]) => `${key}=${value}`);
-  const started = withCredentials(credentials, () =>
-    fork(file, argv.slice(1), environment, cwd, cols, rows, -1, -1, true, "", (code, signal) =>
+  const { uid, gid } = credentials ?? { uid: asThisProcess, gid: asThisProcess };
+  const started = withFileCredentials(credentials, () =>
+    fork(file, argv.slice(1), environment, cwd, cols, rows, uid, gid, true, "", (code, signal) =>
       ended(signal === 0 ? { code, signal: null } : { code: null, signal }),
     ),
   );

@@ -4,11 +4,13 @@
  */
 
 import { constants } from "node:os";
-import { type Credentials, withCredentials } from "./credentials.ts";
-import { closeFd, createPipe, tryPipeSize } from "./fd.ts";
+import { type Credentials, withCredentials, withFileCredentials } from "./credentials.ts";
+import { closeFd, createPipe, type Pipe, tryPipeSize } from "./fd.ts";
 import { FdReader, FdWriter } from "./stream-fd.ts";
 
 const outputPipeBytes = 256 * 1024;
+/** Bun refuses uids and gids beyond it */
+const maxBunId = 0x7fffffff;
 
 /** How a child ended: `code` when it exited, `signal` (a number) when one killed it; both null when nobody knows. */
 export interface ExitStatus {
@@ -42,7 +44,7 @@ export interface PipedChild {
  * the pipes, otherwise Bun's error with a `code` such as ENOENT, EACCES or ENOEXEC.
  */
 export function spawnPiped(request: SpawnRequest): PipedChild {
-  const stdin = createPipe();
+  const stdin = pipeOf(request.credentials);
   try {
     const child = start(request, stdin.readFd);
     closeFd(stdin.readFd);
@@ -68,22 +70,25 @@ function start(
 ): Omit<PipedChild, "stdin"> {
   const open: number[] = [];
   const pipe = () => {
-    const pair = createPipe();
+    const pair = pipeOf(credentials);
     open.push(pair.readFd, pair.writeFd);
     return pair;
   };
   try {
     const [stdout, stderr] = [pipe(), pipe()];
     tryPipeSize(stdout.readFd, outputPipeBytes);
-    const child = withCredentials(credentials, () =>
+    const spawn = (identity: { uid?: number; gid?: number }) =>
       Bun.spawn([file, ...argv.slice(1)], {
         argv0: argv[0] ?? file,
         env: { ...env },
         cwd,
         detached: true,
         stdio: [stdin, stdout.writeFd, stderr.writeFd],
-      }),
-    );
+        ...identity,
+      });
+    const child = takesOwnIdentity(credentials)
+      ? spawn({ uid: credentials.uid, gid: credentials.gid })
+      : withCredentials(credentials, () => spawn({}));
     for (const fd of [stdout.writeFd, stderr.writeFd]) closeFd(fd);
     return {
       pid: child.pid,
@@ -95,6 +100,21 @@ function start(
     for (const fd of open) closeFd(fd);
     throw error;
   }
+}
+
+/** Opening /dev/stdout again, as scripts do, is up to the owner of the pipe. */
+function pipeOf(owner: Credentials | undefined): Pipe {
+  return withFileCredentials(owner, createPipe);
+}
+
+/**
+ * Whether the child may change its identity by itself, for which Bun leaves it no supplementary groups. While this process
+ * has it, any process of that user can kill this one: so only where there are such groups.
+ */
+function takesOwnIdentity(credentials: Credentials | undefined): credentials is Credentials {
+  if (credentials === undefined) return false;
+  const { uid, gid, groups } = credentials;
+  return groups.every((group) => group === gid) && Math.max(uid, gid) <= maxBunId;
 }
 
 async function exitStatus(child: Bun.Subprocess): Promise<ExitStatus> {

@@ -1,7 +1,7 @@
 /** From a start frame to a running command: environment, directory, user, look-up, and the fork itself. */
-import { accessSync, constants, readFileSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import type { ResolvedStart } from "#protocol/shell/start.ts";
-import { withCredentials } from "#sys/credentials.ts";
+import { mayExecute, withFileCredentials } from "#sys/credentials.ts";
 import { sendSignal } from "#sys/process.ts";
 import { openPty } from "#sys/pty.ts";
 import { type ExitStatus, spawnPiped } from "#sys/spawn.ts";
@@ -54,7 +54,7 @@ export function startCommand(start: ResolvedStart): Command | Refusal {
     };
     const home = account?.home ?? baseEnvironment.HOME;
     // As the command's user, who may see less than the agent.
-    const { cwd, refused, found } = withCredentials(account, () => {
+    const { cwd, refused, found } = withFileCredentials(account, () => {
       const refusal = directoryRefusal(start.cwd ?? home);
       const cwd = start.cwd ?? (refusal === undefined ? home : "/");
       const refused = start.cwd === undefined ? undefined : refusal;
@@ -149,13 +149,13 @@ function allowOomKill(pid: number): void {
 
 /** Why this identity cannot start in a directory, or undefined. */
 function directoryRefusal(path: string): string | undefined {
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return `${path} is not a directory`;
   try {
-    accessSync(path, constants.X_OK);
-  } catch {
-    return `the directory ${path} may not be entered`;
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return `${path} is not a directory`;
+  } catch (error) {
+    // Unlike a missing entry: one that this identity cannot reach.
+    return reasonOf(error);
   }
-  return undefined;
+  return mayExecute(path) ? undefined : `the directory ${path} may not be entered`;
 }
 
 function reasonOf(error: unknown): string {

@@ -1,5 +1,6 @@
 /** Whether the kernel would take an ELF file, as far as its headers tell: a pty cannot report a failed exec any more. */
-import { existsSync, readSync } from "node:fs";
+import { readSync } from "node:fs";
+import { interpreterRefusal } from "./interpreter.ts";
 
 const headerBytes = 64;
 const ELFCLASS64 = 2;
@@ -33,7 +34,7 @@ export function elfRefusal(fd: number): string | undefined {
       readAt(fd, Number(table.readBigUInt64LE(offset + 8)), bytes)
         .toString("latin1")
         .split("\0", 1)[0] ?? "";
-    return existsSync(path) ? undefined : `its interpreter ${JSON.stringify(path)} does not exist`;
+    return interpreterRefusal(path);
   }
   return undefined;
 }

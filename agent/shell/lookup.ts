@@ -1,7 +1,9 @@
 /** Finds and checks a command before anything is forked, so that every refusal can be told apart ("Sessions that do not run"). */
-import { accessSync, closeSync, constants, existsSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, constants, openSync, readSync, statSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
+import { mayExecute } from "#sys/credentials.ts";
 import { elfRefusal } from "./elf.ts";
+import { interpreterRefusal } from "./interpreter.ts";
 
 export type Lookup =
   /** path of a file that can be executed */
@@ -25,11 +27,10 @@ export function lookUp({ name, searchPath, cwd }: { name: string; searchPath: st
   return { kind: "missing" };
 }
 
-/** root passes access(2) for any file with one x bit, and execve asks for just that. */
+/** root may execute any file with one x bit, and execve asks for just that. */
 function isExecutableFile(path: string): boolean {
   try {
-    accessSync(path, constants.X_OK);
-    return statSync(path).isFile();
+    return mayExecute(path) && statSync(path).isFile();
   } catch {
     return false;
   }
@@ -73,6 +74,5 @@ function scriptRefusal(head: Buffer): string | undefined {
   if (head[0] !== 0x23 || head[1] !== 0x21) return "exec format error";
   const line = head.subarray(2).toString("latin1").split("\n", 1)[0] ?? "";
   const interpreter = line.trim().split(/[ \t]/, 1)[0] ?? "";
-  if (interpreter !== "" && existsSync(interpreter)) return undefined;
-  return `its interpreter ${JSON.stringify(interpreter)} does not exist`;
+  return interpreterRefusal(interpreter);
 }

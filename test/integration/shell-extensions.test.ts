@@ -177,6 +177,26 @@ describe.skipIf(!isRoot)("user", () => {
     expect(message).toContain(closed);
   });
 
+  test.each([false, true])("may open its own output again, as scripts do (tty %p)", async (tty) => {
+    const script = "echo again > /dev/stdout && echo error > /dev/stderr && read line < /dev/stdin; echo $line";
+    for (const user of ["daemon", "54321", "4294967294:4294967294"]) {
+      const client = await RawClient.start(agent.directory, { argv: ["sh", "-c", script], tty, user });
+      client.stdin("typed\n");
+      expect(await client.exit()).toBe(0);
+      expect(client.stdout.toString()).toContain("again");
+      expect(client.stdout.toString()).toContain("typed");
+    }
+  });
+
+  test.each([false, true])("cannot signal any thread of the agent, which would end it (tty %p)", async (tty) => {
+    const open = await RawClient.start(agent.directory, { argv: ["sleep", "60"], tty: true, user: "daemon" });
+    await open.started();
+    const script = `for task in /proc/${agent.pid}/task/*; do kill -0 "\${task##*/}" 2>/dev/null && echo "$task"; done; true`;
+    for (let round = 0; round < 20; round += 1)
+      expect(await run({ argv: ["sh", "-c", script], tty, user: "daemon" })).toEqual({ code: 0, lines: [""] });
+    open.vanish();
+  });
+
   test("signals still reach the group of another user's command", async () => {
     const client = await RawClient.start(agent.directory, { argv: ["sleep", "60"], user: "daemon" });
     await client.started();
