@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Binary } from "bson";
+import { pack } from "tar-stream";
 import { runRestore } from "#agent/console/restore.ts";
 import { Console, type ConsoleOptions } from "#host/clients/console/console.ts";
 import { listChanges, makeChanges } from "#test/console/changes.ts";
@@ -236,6 +237,37 @@ describe.skipIf(obstacle !== undefined)("a session in a guest", () => {
     await using own = await guest({ snapshot: Buffer.from("this is no tar ".repeat(100)) });
     await expect(own.sh("true")).rejects.toMatchObject({ code: -32002, message: expect.stringContaining("snapshot") });
     await expect(own.session.read("/etc/passwd")).rejects.toMatchObject({ code: -32002 });
+  });
+
+  test("puts no snapshot through what is mounted in the guest, and goes on", async () => {
+    using root = guestRoot();
+    await using server = stdioServer({ command: root.command });
+    const { peer } = server;
+    const mounted =
+      "mkdir -p /root/in/at; mount -t tmpfs tmpfs /root/in/at; mkdir -m 755 /root/in/at/sub; echo kept > /root/in/at/file";
+    await peer.call("exec", { cmd: ["sh", "-c", mounted] });
+    for (const header of [
+      { name: "root/in/.wh.at" },
+      { name: "root/.wh.in" },
+      { name: "root/in/at", type: "directory", mode: 0o700 },
+      { name: "root/in/at/.wh..wh..opq" },
+      { name: "root/in/.wh..wh..opq" },
+      { name: "root/in/at/.wh.file" },
+      { name: "root/in/at/file" },
+      { name: "root/in/at/sub", type: "directory", mode: 0o700 },
+    ] as const) {
+      const archive = pack();
+      archive.entry(header, "");
+      archive.finalize();
+      await peer.call("init", { snapshot: Buffer.concat(await Array.fromAsync(archive as AsyncIterable<Buffer>)) });
+      expect(await peer.call("exec", { cmd: ["true"] })).toMatchObject({
+        error: { code: -32002, message: expect.stringContaining("/root/in/at is a mount point") },
+      });
+    }
+    await peer.call("init", {});
+    expect(
+      await peer.call("exec", { cmd: ["sh", "-c", "cat /root/in/at/file; stat -c %a /root/in/at/sub"] }),
+    ).toMatchObject({ result: { stdout: bytes("kept\n755\n") } });
   });
 
   test("takes a snapshot as an array of integers as well", async () => {

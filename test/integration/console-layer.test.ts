@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import {
+  chownSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -17,7 +18,7 @@ import { type Header, pack } from "tar-stream";
 import { applyLayer } from "#agent/console/layer/apply.ts";
 import { writeLayer } from "#agent/console/layer/write.ts";
 import { runRestore } from "#agent/console/restore.ts";
-import { getXattr, setXattr } from "#sys/file-attributes.ts";
+import { getXattr, makeNode, setXattr } from "#sys/file-attributes.ts";
 
 let directory: string;
 beforeEach(() => {
@@ -194,6 +195,20 @@ describe("deletions", () => {
       expect(names).toEqual(["a", "a/.wh.gone", ".wh.b", "dir", "dir/.wh..wh..opq"]);
     },
   );
+});
+
+test.skipIf(!privileged)("owners and device numbers come back whole, however large", async () => {
+  const ids = [0, 0o777777, 0o777777 + 1, 0o7777777, 0o7777777 + 1, 0xfffffffe];
+  for (const id of ids) {
+    writeFileSync(at(`root/${id}`), "");
+    chownSync(at(`root/${id}`), id, 0xfffffffe - id);
+  }
+  makeNode(Buffer.from(at("root/device")), { type: "block", mode: 0o600, major: 4095, minor: 0xfffff });
+  const layer = await write(at("root"));
+  mkdirSync(at("again"));
+  await applyLayer({ layer: [layer], root: at("again"), onto: "upper" });
+  for (const id of ids) expect(statSync(at(`again/${id}`))).toMatchObject({ uid: id, gid: 0xfffffffe - id });
+  expect(lstatSync(at("again/device")).rdev).toBe(lstatSync(at("root/device")).rdev);
 });
 
 describe.skipIf(!privileged)("a layer that another program wrote", () => {

@@ -65,7 +65,8 @@ export function readEntry(header: LayerHeader): LayerEntry {
       return { kind: "link", path, target: layerPath(linkBytes()) };
     case "character-device":
     case "block-device": {
-      const [major, minor] = [header.devmajor ?? 0, header.devminor ?? 0];
+      const major = numberOr(pax[paxKeys.deviceMajor], header.devmajor);
+      const minor = numberOr(pax[paxKeys.deviceMinor], header.devminor);
       // The other form of a deletion: overlayfs's own, which some layers carry as it is.
       if (header.type === "character-device" && major === 0 && minor === 0) return { kind: "whiteout", path };
       const type = header.type === "block-device" ? "block" : "character";
@@ -111,11 +112,16 @@ function wholeNumber(text: string | undefined): number {
   return Number(text);
 }
 
+/** The extended record counts before the header's field; without either it is 0. */
+function numberOr(record: string | undefined, field: number | undefined): number {
+  return record === undefined ? (field ?? 0) : wholeNumber(record);
+}
+
 function readAttributes(header: LayerHeader, pax: Readonly<Record<string, string>>): Attributes {
   return {
     mode: (header.mode ?? 0o644) & 0o7777,
-    uid: pax.uid === undefined ? (header.uid ?? 0) : wholeNumber(pax.uid),
-    gid: pax.gid === undefined ? (header.gid ?? 0) : wholeNumber(pax.gid),
+    uid: numberOr(pax.uid, header.uid),
+    gid: numberOr(pax.gid, header.gid),
     mtime: pax.mtime === undefined ? BigInt(header.mtime?.getTime() ?? 0) * 1_000_000n : nanoseconds(pax.mtime),
     xattrs: readXattrs(pax),
   };

@@ -4,7 +4,8 @@
  * - `.wh.NAME` deletes NAME; `.wh..wh..opq` in a directory hides what the base has in it
  * - `LIBARCHIVE.xattr.NAME` = base64, as libarchive writes extended attributes
  * - `GNU.sparse.*`, version 1.0, as GNU tar writes files with holes
- * - `mtime`, `uid`, `gid` where the header's field cannot hold them
+ * - `mtime`, `uid`, `gid` where the header's field cannot hold them; `SCHILY.devmajor`, `SCHILY.devminor` too, as star
+ *   and libarchive write them
  * - `VMAPP.path`, `VMAPP.linkpath` = hex of a name that is not UTF-8; `VMAPP.literal` marks a file whose own name
  *   starts like a whiteout's
  */
@@ -23,6 +24,8 @@ export const paxKeys = {
   xattr: "LIBARCHIVE.xattr.",
   /** extended attributes as GNU tar writes them; read only, since a value need not be text */
   schilyXattr: "SCHILY.xattr.",
+  deviceMajor: "SCHILY.devmajor",
+  deviceMinor: "SCHILY.devminor",
   sparseMajor: "GNU.sparse.major",
   sparseMinor: "GNU.sparse.minor",
   sparseName: "GNU.sparse.name",

@@ -1,4 +1,4 @@
-/** The tree that a layer is put into, entry by entry, without ever following a link out of it. */
+/** The tree that a layer is put into, entry by entry, without ever following a link or a mount out of it. */
 import {
   chmodSync,
   lchownSync,
@@ -23,6 +23,8 @@ const slash = Buffer.from("/");
 
 export class LayerTarget {
   readonly #root: Buffer;
+  /** of every directory that may be touched: what is mounted below the root is somebody else's, a folder of the host's maybe */
+  readonly #device: number;
   /** directories whose times are set last, when nothing in them changes any more */
   readonly #directories: { readonly path: Buffer; readonly mtime: bigint }[] = [];
 
@@ -31,6 +33,7 @@ export class LayerTarget {
     private readonly onto: "upper" | "merged",
   ) {
     this.#root = Buffer.from(root === "/" ? "" : root);
+    this.#device = lstatSync(root).dev;
   }
 
   async put(entry: LayerEntry, body: AsyncIterable<Uint8Array>): Promise<void> {
@@ -79,7 +82,7 @@ export class LayerTarget {
   #hideBase(path: LayerPath): void {
     const directory = path.length === 0 ? this.#root : this.#makeDirectory(path);
     if (this.onto === "upper") setXattr(directory, opaqueXattr, Buffer.from("y"));
-    else for (const name of listDirectory(directory)) removeTree(Buffer.concat([directory, slash, name]));
+    else for (const name of listDirectory(directory)) removeTree(Buffer.concat([directory, slash, name]), this.#device);
   }
 
   #directory(path: LayerPath, attributes: Attributes): void {
@@ -103,7 +106,10 @@ export class LayerTarget {
   #makeDirectory(path: LayerPath): Buffer {
     const full = this.#join(this.#parent(path, { make: true }), path);
     const there = lookAt(full);
-    if (there?.isDirectory() === true) return full;
+    if (there?.isDirectory() === true) {
+      refuseMount(full, there, this.#device);
+      return full;
+    }
     if (there !== undefined) unlinkSync(full);
     mkdirSync(full, 0o755);
     return full;
@@ -112,7 +118,7 @@ export class LayerTarget {
   /** The path, with nothing at it any more. */
   #clear(path: LayerPath): Buffer {
     const full = this.#join(this.#parent(path, { make: true }), path);
-    removeTree(full);
+    removeTree(full, this.#device);
     return full;
   }
 
@@ -120,7 +126,7 @@ export class LayerTarget {
     return Buffer.concat([parent, slash, path.at(-1) as Buffer]);
   }
 
-  /** The directory above `path`, each part of it a real directory and no link. */
+  /** The directory above `path`, each part of it a real directory of the root's filesystem and no link. */
   #parent(path: LayerPath, { make }: { make: boolean }): Buffer {
     let directory = this.#root;
     for (const part of path.slice(0, -1)) {
@@ -128,6 +134,7 @@ export class LayerTarget {
       const there = lookAt(directory);
       if (there === undefined && make) mkdirSync(directory, 0o755);
       else if (there?.isDirectory() !== true) throw new Error(`${directory} is not a directory`);
+      else refuseMount(directory, there, this.#device);
     }
     return directory;
   }
@@ -141,16 +148,20 @@ function listDirectory(path: Buffer): Buffer[] {
   return readdirSync(path, { encoding: "buffer" }) as unknown as Buffer[];
 }
 
-/** Removes whatever is at `path`, but nothing of another filesystem that is mounted below it. */
-function removeTree(path: Buffer, device?: number): void {
+function refuseMount(directory: Buffer, { dev }: Stats, device: number): void {
+  if (dev !== device) throw new Error(`${directory} is a mount point`);
+}
+
+/** Removes whatever is at `path`, but nothing of another filesystem that is mounted there or below it. */
+function removeTree(path: Buffer, device: number): void {
   const there = lookAt(path);
   if (there === undefined) return;
   if (!there.isDirectory()) {
     unlinkSync(path);
     return;
   }
-  if (device !== undefined && there.dev !== device) throw new Error(`${path} is a mount point`);
-  for (const name of listDirectory(path)) removeTree(Buffer.concat([path, slash, name]), there.dev);
+  refuseMount(path, there, device);
+  for (const name of listDirectory(path)) removeTree(Buffer.concat([path, slash, name]), device);
   rmdirSync(path);
 }
 

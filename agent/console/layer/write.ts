@@ -108,7 +108,7 @@ class LayerWriter {
       return this.#write(linkedTo({ ...header, type: "symlink" }, target));
     }
     if (stats.isFIFO()) return this.#write({ ...header, type: "fifo" });
-    if (!stats.isFile()) return this.#write({ ...header, ...device(stats) });
+    if (!stats.isFile()) return this.#write(deviceOf(stats, header));
     return this.#file(path, header);
   }
 
@@ -160,8 +160,8 @@ function withPax(header: LayerHeader, pax: Record<string, string>): LayerHeader 
   return Object.keys(all).length === 0 ? header : { ...header, pax: all };
 }
 
-/** largest numbers of the header's octal fields */
-const maxId = 0o7777777;
+/** largest numbers that tar-stream writes into the header: six octal digits for ids and devices; larger ones it cuts */
+const maxId = 0o777777;
 const maxTime = 0x7fffffff;
 
 /** Owner, mode and time; what their fields cannot hold goes into `pax`. */
@@ -207,14 +207,16 @@ function paxAttributes(path: Buffer): Record<string, string> {
   return pax;
 }
 
-/** glibc's `major` and `minor`. */
-function device(stats: BigIntStats): Pick<LayerHeader, "type" | "devmajor" | "devminor"> {
+/** The numbers by glibc's `major` and `minor`; what their fields cannot hold goes into `pax`. */
+function deviceOf(stats: BigIntStats, header: LayerHeader): LayerHeader {
   const { rdev } = stats;
-  return {
-    type: stats.isBlockDevice() ? "block-device" : "character-device",
-    devmajor: Number(((rdev >> 32n) & 0xfffff000n) | ((rdev >> 8n) & 0xfffn)),
-    devminor: Number(((rdev >> 12n) & 0xffffff00n) | (rdev & 0xffn)),
-  };
+  const major = Number(((rdev >> 32n) & 0xfffff000n) | ((rdev >> 8n) & 0xfffn));
+  const minor = Number(((rdev >> 12n) & 0xffffff00n) | (rdev & 0xffn));
+  const pax: Record<string, string> = {};
+  if (major > maxId) pax[paxKeys.deviceMajor] = String(major);
+  if (minor > maxId) pax[paxKeys.deviceMinor] = String(minor);
+  const type = stats.isBlockDevice() ? "block-device" : "character-device";
+  return withPax({ ...header, type, devmajor: Math.min(major, maxId), devminor: Math.min(minor, maxId) }, pax);
 }
 
 function whiteoutName(name: Buffer): Buffer {
