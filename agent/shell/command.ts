@@ -8,6 +8,7 @@ import { type ExitStatus, spawnPiped } from "#sys/spawn.ts";
 import type { FdReader, FdWriter } from "#sys/stream-fd.ts";
 import { type Account, findAccount } from "./account.ts";
 import { lookUp } from "./lookup.ts";
+import { wordsRefusal } from "./words.ts";
 
 /** A running command, the same for pipes and pty. */
 export interface Command {
@@ -35,15 +36,11 @@ const baseEnvironment = {
   SHELL: "/bin/sh",
 } as const;
 
-/** longest argument or environment variable that Linux takes (MAX_ARG_STRLEN), in bytes with its terminator */
-const maxWordBytes = 128 * 1024;
-
 /** Starts the command of a start frame, or says why it cannot run ("Sessions that do not run"). Never throws. */
 export function startCommand(start: ResolvedStart): Command | Refusal {
   const name = start.argv[0] ?? "";
   const cannot = (reason: string): Refusal => ({ kind: "error", message: `cannot run ${name}: ${reason}` });
-  const impossible = impossibleWords(start);
-  if (impossible !== undefined) return cannot(impossible);
+  if (start.cwd?.includes("\0")) return cannot("a NUL byte in the directory");
   try {
     const account = start.user === undefined ? undefined : findAccount(start.user);
     const env: Record<string, string> = {
@@ -52,6 +49,8 @@ export function startCommand(start: ResolvedStart): Command | Refusal {
       TERM: start.term,
       ...start.env,
     };
+    const impossible = wordsRefusal(start.argv, env);
+    if (impossible !== undefined) return cannot(impossible);
     const home = account?.home ?? baseEnvironment.HOME;
     // As the command's user, who may see less than the agent.
     const { cwd, refused, found } = withFileCredentials(account, () => {
@@ -71,17 +70,6 @@ export function startCommand(start: ResolvedStart): Command | Refusal {
   } catch (error) {
     return cannot(reasonOf(error));
   }
-}
-
-/** Why no kernel would take these words, or undefined. */
-function impossibleWords({ argv, env, term, cwd = "" }: ResolvedStart): string | undefined {
-  if (argv.some((argument) => argument.includes("\0"))) return "a NUL byte in an argument";
-  if (cwd.includes("\0")) return "a NUL byte in the directory";
-  const variables = Object.entries({ TERM: term, ...env });
-  if (variables.some(([key, value]) => key === "" || /[=\0]/.test(key) || value.includes("\0")))
-    return "an environment variable with an impossible name or a NUL byte";
-  const words = [...argv, ...variables.map(([key, value]) => `${key}=${value}`)];
-  return words.some((word) => Buffer.byteLength(word) >= maxWordBytes) ? "argument list too long" : undefined;
 }
 
 interface Placement {

@@ -114,6 +114,7 @@ describe("sessions that do not run", () => {
       [executable("no-x-bit", "#!/bin/sh\n", 0o644), "permission denied"],
       [scratch, "is a directory"],
       [executable("no-interpreter", "#!/no/such/interpreter\n"), "interpreter"],
+      [executable("closed-interpreter", "#!/etc/passwd\n"), "permission denied"],
       [executable("text", "just text\n"), "exec format error"],
       [executable("empty", ""), "exec format error"],
       [executable("damaged-elf", Buffer.from("\x7fELF but not really", "latin1")), "exec format error"],
@@ -143,9 +144,12 @@ describe("sessions that do not run", () => {
     await stillAnswers();
   });
 
-  test("arguments beyond what the kernel takes: error `cannot run …`", async () => {
+  test.each([
+    ["one that is too long", ["echo", "x".repeat(131_072)]],
+    ["too many", ["echo", ...Array.from({ length: 260_000 }, () => "a")]],
+  ])("arguments beyond what the kernel takes, %s: error `cannot run …`", async (_case, argv) => {
     for (const tty of [false, true]) {
-      const client = await open({ argv: ["echo", "x".repeat(131_072)], tty });
+      const client = await open({ argv, tty });
       await client.end();
       expect([tty, client.order]).toEqual([tty, ["error"]]);
       expect((await client.frame("error")).message).toBe("cannot run echo: argument list too long");
