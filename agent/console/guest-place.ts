@@ -3,13 +3,13 @@
  * are the upper directory of the root overlay, which only root sees.
  */
 import { existsSync } from "node:fs";
-import { mkdir, readFile, rmdir, stat } from "node:fs/promises";
+import { mkdir, readFile, realpath, rmdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { InitParams } from "#protocol/console/calls.ts";
 import type { ByteChunks } from "#protocol/console/document-writer.ts";
 import { ConsoleError } from "#protocol/console/errors.ts";
 import { maxBlobBytes } from "#protocol/console/limits.ts";
-import { formatMount, type Mount, urlBody } from "#protocol/console/mount.ts";
+import { formatMount, guestPlaceOf, type Mount, urlBody } from "#protocol/console/mount.ts";
 import { bindDirectory, mountFilesystem, unmount } from "#sys/mount.ts";
 import { syncFilesystems } from "#sys/power.ts";
 import { errorText } from "./file-error.ts";
@@ -55,18 +55,31 @@ export const guestPlace: Place = {
 async function placeTree(mount: Mount): Promise<PlacedTree> {
   const failed = (reason: string, cause?: unknown) =>
     new ConsoleError("mountFailed", `${formatMount(mount)}: ${reason}`, { cause });
-  const target = mount.guestPath.replace(/\/+$/, "");
+  const place = guestPlaceOf(mount);
+  let target: string;
   let made: string | undefined;
   try {
-    if ((await mountPoints()).includes(target)) throw failed(`something is mounted at ${target} already`);
-    made = await mkdir(target, { recursive: true });
+    made = await mkdir(place, { recursive: true });
+    // Links in the path are not part of a mount point's name, and may lead elsewhere when the tree is released.
+    target = await realpath(place);
+    if ((await mountPoints()).includes(target)) throw failed(`something is mounted at ${place} already`);
     if (mount.scheme === "file") await bindTree(mount, target);
     else mountTag(mount, target);
   } catch (error) {
-    await removeDirectories(target, made);
+    await removeDirectories(place, made);
     throw error instanceof ConsoleError ? error : failed(errorText(error), error);
   }
-  return { release: () => unmountTree(target, made) };
+  return {
+    async release() {
+      try {
+        // A command that is still there keeps the tree for itself; its name is free at once.
+        unmount(target, { detach: true });
+      } catch {
+        // Unmounted by a command of the session.
+      }
+      await removeDirectories(place, made);
+    },
+  };
 }
 
 async function bindTree(mount: Mount, target: string): Promise<void> {
@@ -85,16 +98,6 @@ function mountTag(mount: Mount, target: string): void {
     flags: mount.readOnly ? ["rdonly", "nosuid", "nodev"] : ["nosuid", "nodev"],
     options: "",
   });
-}
-
-async function unmountTree(target: string, made: string | undefined): Promise<void> {
-  try {
-    // A command that is still there keeps the tree for itself; its name is free at once.
-    unmount(target, { detach: true });
-  } catch {
-    // Unmounted by a command of the session.
-  }
-  await removeDirectories(target, made);
 }
 
 /** Removes the directories that were made for a mount, from the lowest up to `made`. */
@@ -118,7 +121,7 @@ async function snapshot(mounts: readonly Mount[]): Promise<ByteChunks> {
   const { writeLayer } = await import("./layer/write.ts");
   // What is still only in memory has no extents yet, and the same files would make another layer later.
   syncFilesystems();
-  const excluded = [...(await mountPoints()), ...mounts.map((mount) => mount.guestPath), ...notTheSessions];
+  const excluded = [...(await mountPoints()), ...mounts.map(guestPlaceOf), ...notTheSessions];
   return writeLayer({ upper: upperDirectory, excluded: excluded.filter((path) => path !== "/"), limit: maxBlobBytes });
 }
 

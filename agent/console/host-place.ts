@@ -7,7 +7,7 @@ import { access, lstat, mkdir, readlink, realpath, rmdir, stat, symlink, unlink 
 import { dirname } from "node:path";
 import type { InitParams } from "#protocol/console/calls.ts";
 import { ConsoleError } from "#protocol/console/errors.ts";
-import { formatMount, type Mount, urlBody } from "#protocol/console/mount.ts";
+import { formatMount, guestPlaceOf, type Mount, urlBody } from "#protocol/console/mount.ts";
 import { errorText } from "./file-error.ts";
 import { type Place, type PlacedTree, refuseMachineAndNetwork } from "./place.ts";
 
@@ -54,7 +54,7 @@ async function placeTree(mount: Mount): Promise<PlacedTree> {
   const failed = (reason: string, cause?: unknown) =>
     new ConsoleError("mountFailed", `${formatMount(mount)}: ${reason}`, { cause });
   const source = urlBody(mount);
-  const guestPath = mount.guestPath.replace(/\/+$/, "");
+  const guestPath = guestPlaceOf(mount);
   try {
     const tree = await stat(source);
     if (!tree.isDirectory()) throw failed(`${source} is not a directory`);

@@ -1,7 +1,7 @@
 /** What is a malformed `init` whatever the server can give: the refusals that are the request's own fault (-32602). */
 import type { InitParams } from "./calls.ts";
 import { ConsoleError } from "./errors.ts";
-import { type Mount, urlBody } from "./mount.ts";
+import { guestPlaceOf, type Mount, urlBody } from "./mount.ts";
 
 const systemDirectories = ["/proc", "/sys", "/dev"];
 
@@ -30,9 +30,9 @@ function checkMounts(mounts: readonly Mount[]): void {
   for (const mount of mounts) {
     const refuse = (reason: string) =>
       new ConsoleError("invalidParams", `the mount at ${mount.guestPath} ${reason}: ${mount.url}`);
-    const parts = mount.guestPath.split("/").filter((part) => part !== "");
-    const path = `/${parts.join("/")}`;
-    if (parts.length === 0) throw refuse("would cover the session's root");
+    const path = guestPlaceOf(mount);
+    const parts = path.split("/");
+    if (path === "/") throw refuse("would cover the session's root");
     if (parts.includes(".") || parts.includes("..")) throw refuse("has a . or .. in its path");
     if (path.includes("\0") || mount.url.includes("\0")) throw refuse("has a NUL byte");
     if (systemDirectories.some((directory) => path === directory || path.startsWith(`${directory}/`))) {

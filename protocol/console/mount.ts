@@ -44,6 +44,14 @@ export function formatMount({ url, guestPath, readOnly }: Mount): string {
   return `${url}:${guestPath}${readOnly ? ":ro" : ""}`;
 }
 
+/** The guest path without the slashes that name nothing: two spellings of one place are equal then. */
+export function guestPlaceOf({ guestPath }: Mount): string {
+  return `/${guestPath
+    .split("/")
+    .filter((part) => part !== "")
+    .join("/")}`;
+}
+
 /** What follows the scheme, as it is written: no percent-decoding. */
 export function urlBody({ url, scheme }: Mount): string {
   return url.slice(scheme.length + schemeEnd.length);

@@ -108,6 +108,8 @@ describe.skipIf(obstacle !== undefined)("a session in a guest", () => {
   test("refuses a place where something is mounted already, and a tag that nobody shares", async () => {
     for (const mount of [
       { source: "file:///etc", guestPath: "/tmp" },
+      { source: "file:///etc", guestPath: "//tmp/" },
+      { source: "file:///etc", guestPath: "/var/run" },
       { source: "virtiofs://nobody", guestPath: "/work" },
       { source: "file:///etc/passwd", guestPath: "/work" },
     ]) {
