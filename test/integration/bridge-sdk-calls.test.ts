@@ -1,17 +1,10 @@
 /** The core end of the bridge: requests and their replies, invokes, sends and pushes. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { maxLineBytes } from "#protocol/bridge/lines.ts";
 import { eventually } from "#test/shell/processes.ts";
-import { expectAnswers, SdkCores } from "./bridge-sdk-core.ts";
+import { describeCoreEnd, expectAnswers } from "./bridge-sdk-core.ts";
 
-describe.each(SdkCores.runtimes)("the core end on %s", (runtime) => {
-  let cores: SdkCores;
-  beforeAll(() => {
-    cores = new SdkCores(runtime);
-  });
-  afterEach(() => cores.stop());
-  afterAll(() => cores[Symbol.dispose]());
-
+describeCoreEnd((cores) => {
   describe("4: requests", () => {
     test("replies are matched by id, in whatever order they come", async () => {
       const { host } = await cores.startReady();

@@ -1,20 +1,13 @@
 /** The core end of the bridge: how it is reached, what it reads, and what `init` brings. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { maxLineBytes } from "#protocol/bridge/lines.ts";
 import { eventually } from "#test/shell/processes.ts";
-import { expectAnswers, SdkCores } from "./bridge-sdk-core.ts";
+import { describeCoreEnd, expectAnswers } from "./bridge-sdk-core.ts";
 
-describe.each(SdkCores.runtimes)("the core end on %s", (runtime) => {
-  let cores: SdkCores;
-  beforeAll(() => {
-    cores = new SdkCores(runtime);
-  });
-  afterEach(() => cores.stop());
-  afterAll(() => cores[Symbol.dispose]());
-
+describeCoreEnd((cores) => {
   describe("1: listening", () => {
     test("the socket is for its user alone, and an old socket file is replaced", async () => {
       const directory = mkdtempSync(join(tmpdir(), "vmapp-core-"));

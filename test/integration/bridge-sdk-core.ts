@@ -1,29 +1,38 @@
-/** App cores over the SDK on one runtime: Bun runs the source, Node a bundle of it. */
-import { expect } from "bun:test";
+/** App cores over the SDK, on each runtime that it is for: Bun runs the source, Node a bundle of it. */
+import { afterAll, afterEach, beforeAll, describe, expect } from "bun:test";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CoreProcess, type HostLines, startCore } from "./bridge-core-process.ts";
 
-type Runtime = "Bun" | "Node";
-
 const source = new URL("./bridge-core.ts", import.meta.url).pathname;
 
-export class SdkCores implements Disposable {
-  static readonly runtimes: readonly Runtime[] = ["Bun", "Node"];
-  readonly #directory = mkdtempSync(join(tmpdir(), "vmapp-core-bundle-"));
+/** Describes what holds on every runtime; `cores` is for its tests. */
+export function describeCoreEnd(tests: (cores: SdkCores) => void): void {
+  const directory = mkdtempSync(join(tmpdir(), "vmapp-core-bundle-"));
+  const bundle = join(directory, "core.mjs");
+  beforeAll(() => {
+    execFileSync(process.execPath, ["build", source, "--target=node", "--format=esm", `--outfile=${bundle}`]);
+  });
+  afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+  describe.each([
+    ["Bun", [process.execPath, source]],
+    ["Node", ["node", bundle]],
+  ] as const)("the core end on %s", (_, command) => {
+    const cores = new SdkCores(command);
+    afterEach(() => cores.stop());
+    tests(cores);
+  });
+}
+
+class SdkCores {
   readonly #command: readonly string[];
   readonly #started: CoreProcess[] = [];
 
-  constructor(runtime: Runtime) {
-    if (runtime === "Bun") {
-      this.#command = [process.execPath, source];
-      return;
-    }
-    const bundle = join(this.#directory, "core.mjs");
-    execFileSync(process.execPath, ["build", source, "--target=node", "--format=esm", `--outfile=${bundle}`]);
-    this.#command = ["node", bundle];
+  constructor(command: readonly string[]) {
+    this.#command = command;
   }
 
   async start(env: Record<string, string> = {}, directory?: string): Promise<CoreProcess> {
@@ -40,13 +49,8 @@ export class SdkCores implements Disposable {
     return { core, host };
   }
 
-  /** Ends those that run. */
   async stop(): Promise<void> {
     for (const core of this.#started.splice(0)) await core.stop();
-  }
-
-  [Symbol.dispose](): void {
-    rmSync(this.#directory, { recursive: true, force: true });
   }
 }
 

@@ -1,18 +1,11 @@
 /** The core end of the bridge: its windows, and how it ends. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expectAnswers, SdkCores } from "./bridge-sdk-core.ts";
+import { describeCoreEnd, expectAnswers } from "./bridge-sdk-core.ts";
 
-describe.each(SdkCores.runtimes)("the core end on %s", (runtime) => {
-  let cores: SdkCores;
-  beforeAll(() => {
-    cores = new SdkCores(runtime);
-  });
-  afterEach(() => cores.stop());
-  afterAll(() => cores[Symbol.dispose]());
-
+describeCoreEnd((cores) => {
   describe("8: windows", () => {
     async function startWithWindow(env: Record<string, string> = {}) {
       const { core, host } = await cores.startReady({ CORE_WINDOW: "1", ...env });
