@@ -3,7 +3,11 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { ControlConnection } from "#host/clients/control/connection.ts";
 import type { ProgramFile } from "#host/clients/control/program-file.ts";
+import { pushUpdate } from "#host/clients/control/update.ts";
+import type { Guest } from "#host/guest.ts";
+import { ports } from "#protocol/ports.ts";
 
 const root = resolve(import.meta.dir, "../..");
 const loadAddress = 0x400000n;
@@ -83,5 +87,15 @@ export class ProgramFiles implements Disposable {
 
   [Symbol.dispose](): void {
     rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+/** Offers a guest a program and sends it, over a connection of its own. */
+export async function push(guest: Guest, program: ProgramFile): Promise<void> {
+  const control = await ControlConnection.open(await guest.dial(ports.control), { binHash: program.hash });
+  try {
+    await pushUpdate(control, program);
+  } finally {
+    control.close();
   }
 }

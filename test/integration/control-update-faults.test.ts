@@ -1,12 +1,10 @@
 /** Updates that go wrong at a random point: whatever happens, the guest answers again, with a whole program. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { ControlConnection } from "#host/clients/control/connection.ts";
 import type { ProgramFile } from "#host/clients/control/program-file.ts";
-import { pushUpdate } from "#host/clients/control/update.ts";
 import type { Guest } from "#host/guest.ts";
 import { ports } from "#protocol/ports.ts";
-import { ProgramFiles, tinyProgram } from "../control/programs.ts";
+import { ProgramFiles, push, tinyProgram } from "../control/programs.ts";
 import { frame } from "../control/raw-peer.ts";
 import { Random } from "../fuzz/random.ts";
 import { Contained } from "../init/contained.ts";
@@ -21,15 +19,6 @@ beforeAll(async () => {
   good = [await programs.compileInit("one"), await programs.compileInit("two")];
 }, 60_000);
 afterAll(() => programs[Symbol.dispose]());
-
-async function push(guest: Guest, program: ProgramFile): Promise<void> {
-  const control = await ControlConnection.open(await guest.dial(ports.control), { binHash: program.hash });
-  try {
-    await pushUpdate(control, program);
-  } finally {
-    control.close();
-  }
-}
 
 /** Sends the beginning of a program and drops the connection. */
 async function cut(guest: Guest, program: ProgramFile, bytes: number): Promise<void> {

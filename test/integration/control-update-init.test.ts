@@ -1,17 +1,14 @@
 /** Updates with the real PID 1 and the real agent: what a guest that was sent a program answers afterwards. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { resolve } from "node:path";
 import { ControlClient } from "#host/clients/control/client.ts";
-import { ControlConnection } from "#host/clients/control/connection.ts";
 import type { ProgramFile } from "#host/clients/control/program-file.ts";
-import { pushUpdate } from "#host/clients/control/update.ts";
 import type { Guest } from "#host/guest.ts";
 import type { HelloReply } from "#protocol/control/replies.ts";
 import { ports } from "#protocol/ports.ts";
-import { type BadProgram, ProgramFiles, tinyProgram } from "../control/programs.ts";
+import { type BadProgram, ProgramFiles, push, tinyProgram } from "../control/programs.ts";
+import { runCli } from "../host/cli.ts";
 import { Contained } from "../init/contained.ts";
 
-const cli = resolve(import.meta.dir, "../../host-client/cli/main.ts");
 const programs = new ProgramFiles();
 let good: ProgramFile;
 beforeAll(async () => {
@@ -20,15 +17,6 @@ beforeAll(async () => {
 afterAll(() => programs[Symbol.dispose]());
 
 const limitMs = 10_000;
-
-async function push(guest: Guest, program: ProgramFile): Promise<void> {
-  const control = await ControlConnection.open(await guest.dial(ports.control), { binHash: program.hash });
-  try {
-    await pushUpdate(control, program);
-  } finally {
-    control.close();
-  }
-}
 
 /** The first hello that satisfies, as a host that keeps trying sees it. */
 async function helloWhere(guest: Guest, satisfies: (hello: HelloReply) => boolean): Promise<HelloReply> {
@@ -110,14 +98,7 @@ test("a lasting client brings a guest to its program, and is ready only then", a
 
 test("vmapp update brings a guest to a program, says so, and has nothing to do the second time", async () => {
   await using machine = await Contained.start();
-  const vmapp = async (program: string) => {
-    const child = Bun.spawn([process.execPath, cli, "update", `unix:${machine.sockets}`, program], {
-      stdout: "pipe",
-      stderr: "pipe",
-    });
-    const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-    return { code: await child.exited, stdout, stderr };
-  };
+  const vmapp = (program: string) => runCli(["update", `unix:${machine.sockets}`, program]);
   expect(await vmapp(good.path)).toMatchObject({ code: 0, stdout: `unix:${machine.sockets} runs ${good.hash}\n` });
   expect((await vmapp(good.path)).stdout).toContain("runs that program already");
   const bad = programs.save("refused", Buffer.from("#!/bin/sh\n"));

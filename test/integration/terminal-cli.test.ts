@@ -8,6 +8,7 @@ import { hostBootId, identifyProcess } from "#host/vm/process-identity.ts";
 import { writeVmRecord } from "#host/vm/state.ts";
 import { ports, unixSocketName } from "#protocol/ports.ts";
 import { StockDaemon } from "#test/control/stock-daemon.ts";
+import { runCli } from "#test/host/cli.ts";
 import { type LocalAgent, startLocalAgent } from "#test/shell/agent.ts";
 import { sourceCli } from "#test/terminal/cli.ts";
 import { TestTerminal } from "#test/terminal/terminal.ts";
@@ -20,31 +21,10 @@ beforeAll(async () => {
 });
 afterAll(() => agent.stop());
 
-interface Result {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
-
-async function cli(args: readonly string[], { stdin = "", env = {} } = {}): Promise<Result> {
-  const child = Bun.spawn([...sourceCli, ...args], {
-    stdin: Buffer.from(stdin),
-    stdout: "pipe",
-    stderr: "pipe",
-    env: { ...process.env, ...env },
-  });
-  const [stdout, stderr, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  return { code, stdout, stderr };
-}
-
 describe("vmapp exec", () => {
   test("sets variables with -e, from its own environment where only the name is given", async () => {
     const args = ["exec", "-e", "A=1=2", "-e", "FROM_HERE", "-e", "NOT_SET_HERE", agent.target, "--"];
-    const { code, stdout } = await cli([...args, "sh", "-c", "echo $A $FROM_HERE; env | grep -c NOT_SET"], {
+    const { code, stdout } = await runCli([...args, "sh", "-c", "echo $A $FROM_HERE; env | grep -c NOT_SET"], {
       env: { FROM_HERE: "of ours" },
     });
     expect([code, stdout]).toEqual([1, "1=2 of ours\n0\n"]);
@@ -52,21 +32,21 @@ describe("vmapp exec", () => {
 
   test("runs in the directory of -w and as the user of -u", async () => {
     const args = ["exec", "-w", "/usr", "-u", "nobody", agent.target, "--", "sh", "-c", "pwd; id -un"];
-    expect(await cli(args)).toEqual({ code: 0, stdout: "/usr\nnobody\n", stderr: "" });
+    expect(await runCli(args)).toEqual({ code: 0, stdout: "/usr\nnobody\n", stderr: "" });
   });
 
   test("says which directory or user the guest does not have", async () => {
-    const absent = await cli(["exec", "-w", "/no/such/place", agent.target, "--", "pwd"]);
+    const absent = await runCli(["exec", "-w", "/no/such/place", agent.target, "--", "pwd"]);
     expect([absent.code, absent.stderr]).toEqual([255, "vmapp: cannot run pwd: /no/such/place is not a directory\n"]);
-    const unknown = await cli(["exec", "-u", "nosuchuser", agent.target, "--", "id"]);
+    const unknown = await runCli(["exec", "-u", "nosuchuser", agent.target, "--", "id"]);
     expect([unknown.code, unknown.stderr]).toEqual([255, "vmapp: cannot run id: no such user: nosuchuser\n"]);
   });
 
   test("refuses -i with -t where standard input is no terminal, and -t alone gives the command one", async () => {
-    const refused = await cli(["exec", "-it", agent.target, "--", "tty"]);
+    const refused = await runCli(["exec", "-it", agent.target, "--", "tty"]);
     expect(refused.code).toBe(255);
     expect(refused.stderr).toContain("the input device is not a TTY");
-    const alone = await cli(["exec", "-t", agent.target, "--", "sh", "-c", "tty; stty size; exit 3"]);
+    const alone = await runCli(["exec", "-t", agent.target, "--", "sh", "-c", "tty; stty size; exit 3"]);
     expect(alone.code).toBe(3);
     expect(alone.stdout).toMatch(/^\/dev\/pts\/\d+\r\n24 80\r\n$/);
   });
@@ -110,10 +90,10 @@ describe("a flag that needs an extension of the agent", () => {
     const name = unixSocketName(ports.shell);
     symlinkSync(join(agent.directory, name), join(stock.directory, name));
     const target = `unix:${stock.directory}`;
-    const { code, stdout, stderr } = await cli(["exec", "-e", "A=1", "-u", "nobody", target, "--", "env"]);
+    const { code, stdout, stderr } = await runCli(["exec", "-e", "A=1", "-u", "nobody", target, "--", "env"]);
     expect([code, stdout]).toEqual([255, ""]);
     expect(stderr).toBe(`vmapp: the agent of ${target} does not offer shell.env, shell.user\n`);
-    expect(await cli(["exec", target, "--", "echo", "plain"])).toEqual({ code: 0, stdout: "plain\n", stderr: "" });
+    expect(await runCli(["exec", target, "--", "echo", "plain"])).toEqual({ code: 0, stdout: "plain\n", stderr: "" });
   });
 
   test("is refused where there is no control service to ask, and plain commands run", async () => {
@@ -122,10 +102,10 @@ describe("a flag that needs an extension of the agent", () => {
       const name = unixSocketName(ports.shell);
       symlinkSync(join(agent.directory, name), join(directory, name));
       const target = `unix:${directory}`;
-      const { code, stderr } = await cli(["exec", "-w", "/", target, "--", "pwd"]);
+      const { code, stderr } = await runCli(["exec", "-w", "/", target, "--", "pwd"]);
       expect(code).toBe(255);
       expect(stderr).toContain(`cannot ask ${target} whether it offers shell.cwd: cannot connect to port 1337`);
-      expect(await cli(["exec", target, "--", "echo", "plain"])).toEqual({ code: 0, stdout: "plain\n", stderr: "" });
+      expect(await runCli(["exec", target, "--", "echo", "plain"])).toEqual({ code: 0, stdout: "plain\n", stderr: "" });
     } finally {
       rmSync(directory, { recursive: true });
     }
@@ -134,7 +114,9 @@ describe("a flag that needs an extension of the agent", () => {
 
 describe("vmapp shell", () => {
   test("without a terminal runs a login shell on pipes, fed from standard input", async () => {
-    const result = await cli(["shell", agent.target], { stdin: "echo $((6 * 7)); echo err >&2; exit 5\n" });
+    const result = await runCli(["shell", agent.target], {
+      stdin: Buffer.from("echo $((6 * 7)); echo err >&2; exit 5\n"),
+    });
     expect(result).toEqual({ code: 5, stdout: "42\n", stderr: "err\n" });
   });
 
@@ -153,14 +135,16 @@ describe("vmapp shell", () => {
       expect((await first.exited).code).toBe(255);
       expect(first.text).toContain(`vmapp: disconnected; the session ${name} goes on`);
     }
-    const detached = (await cli(["sessions", agent.target])).stdout.split("\n").find((line) => line.startsWith(name));
+    const detached = (await runCli(["sessions", agent.target])).stdout
+      .split("\n")
+      .find((line) => line.startsWith(name));
     expect(detached).toMatch(/^\S+ +detached +\d+ +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\d+ B +sh$/);
     await using second = await open();
     await second.until(/^ready$/m);
     second.type("echo still $marker; exit 4\r");
     await second.until("still kept");
     expect((await second.exited).code).toBe(4);
-    const sessions = JSON.parse((await cli(["sessions", "--json", agent.target])).stdout) as { name: string }[];
+    const sessions = JSON.parse((await runCli(["sessions", "--json", agent.target])).stdout) as { name: string }[];
     expect(sessions.find((session) => session.name === name)).toMatchObject({
       attached: false,
       tty: true,
@@ -172,7 +156,7 @@ describe("vmapp shell", () => {
 describe("vmapp sessions", () => {
   test("says so where the guest's agent has none", async () => {
     await using stock = await new StockDaemon().listen();
-    const { code, stderr } = await cli(["sessions", `unix:${stock.directory}`]);
+    const { code, stderr } = await runCli(["sessions", `unix:${stock.directory}`]);
     expect([code, stderr]).toEqual([255, "vmapp: sessions: the guest's agent has no named sessions\n"]);
   });
 });
@@ -206,7 +190,7 @@ describe("vmapp shell without a name", () => {
   }
 
   test("says how to start a VM when none is running and there is nobody to ask", async () => {
-    const { code, stderr } = await cli(["shell"], { env });
+    const { code, stderr } = await runCli(["shell"], { env });
     expect([code, stderr]).toEqual([255, "vmapp: no VM is running; start one with: vmapp run --detach\n"]);
   });
 
@@ -220,19 +204,23 @@ describe("vmapp shell without a name", () => {
 
   test("takes the only one that is running, with or without a command", async () => {
     record("first");
-    expect(await cli(["shell", "--", "echo", "one", "two"], { env })).toEqual({
+    expect(await runCli(["shell", "--", "echo", "one", "two"], { env })).toEqual({
       code: 0,
       stdout: "one two\n",
       stderr: "",
     });
-    expect(await cli(["shell"], { env, stdin: "echo login\n" })).toEqual({ code: 0, stdout: "login\n", stderr: "" });
-    expect((await cli(["shell", "first", "--", "echo", "named"], { env })).stdout).toBe("named\n");
+    expect(await runCli(["shell"], { env, stdin: Buffer.from("echo login\n") })).toEqual({
+      code: 0,
+      stdout: "login\n",
+      stderr: "",
+    });
+    expect((await runCli(["shell", "first", "--", "echo", "named"], { env })).stdout).toBe("named\n");
   });
 
   test("names them when several are running, and asks which one at a terminal", async () => {
     record("first");
     record("second");
-    const { code, stderr } = await cli(["shell", "--", "true"], { env });
+    const { code, stderr } = await runCli(["shell", "--", "true"], { env });
     expect([code, stderr]).toEqual([255, "vmapp: several VMs are running, so name one of them: first, second\n"]);
     const command = [...sourceCli, "shell", "--", "sh", "-c", "tty; read line; echo got $line"] as const;
     await using terminal = await TestTerminal.start({ command, env });

@@ -1,9 +1,10 @@
 import { join } from "node:path";
+import { cliCommand } from "#test/host/cli.ts";
 
 const root = join(import.meta.dir, "../..");
 
 /** The CLI from its sources, for tests that need no build. */
-export const sourceCli: readonly [string, ...string[]] = [process.execPath, join(root, "host-client/cli/main.ts")];
+export const sourceCli: readonly [string, ...string[]] = cliCommand([]);
 
 /** The CLI as it is shipped; `make build` makes it. */
 export const builtCli: readonly [string, ...string[]] = [join(root, "dist/vmapp")];
