@@ -1,4 +1,5 @@
 import type { Writable } from "node:stream";
+import { visible } from "./visible.ts";
 
 /** Whoever read our output has gone: there is nobody to tell anything. */
 export class OutputClosed extends Error {
@@ -46,7 +47,10 @@ export function printLine(line: string): Promise<void> {
   return writeOut(standardOutput(), `${line}\n`);
 }
 
-/** Prints a line about our own doing on standard error. Output that nobody reads is no reason to stop. */
+/**
+ * Prints a line about our own doing on standard error; what it quotes may be a guest's words. Output that nobody reads is no
+ * reason to stop.
+ */
 export function note(line: string): void {
-  standardError().write(`vmapp: ${line}\n`);
+  standardError().write(`vmapp: ${line.replace(/[^\n\t]+/g, visible)}\n`);
 }

@@ -4,11 +4,12 @@ import { tmpdir } from "node:os";
 import { basename, join, posix } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { Command } from "commander";
-import type { TransferResult } from "../../files.ts";
+import type { GuestFiles, TransferResult } from "../../files.ts";
 import { Guest } from "../../guest.ts";
 import { note, standardError, standardOutput, writeOut } from "../output.ts";
 import { type Place, parsePlace } from "../place.ts";
 import { ProgressBar } from "../progress-bar.ts";
+import { onStopSignal, type StopSignal, signalStatus } from "../stop-signals.ts";
 
 type GuestPlace = Extract<Place, { kind: "guest" }>;
 
@@ -37,7 +38,10 @@ Examples:
       if (destination === undefined || places.length === 0) throw new Error("cp: give a source and a destination");
       const severalSources = places.length > 1;
       for (const source of places) {
-        await copy({ source, destination, severalSources, quiet: options.quiet ?? false });
+        const stoppedBy = await copy({ source, destination, severalSources, quiet: options.quiet ?? false });
+        if (stoppedBy === undefined) continue;
+        process.exitCode = signalStatus(stoppedBy);
+        return;
       }
     });
 }
@@ -49,16 +53,43 @@ interface Copy {
   readonly quiet: boolean;
 }
 
-function copy({ source, destination, severalSources, quiet }: Copy): Promise<void> {
+/** Resolves with the signal that ended it, if one did. */
+async function copy({ source, destination, severalSources, quiet }: Copy): Promise<StopSignal | undefined> {
   const into = { severalSources, quiet };
   if (source.kind === "guest") {
     if (destination.kind === "stream") return toStdout(source);
-    if (destination.kind === "local") return download(source, destination.path, into);
+    if (destination.kind === "local") return stoppable((stop) => download(source, destination.path, into, stop));
     throw new Error("cp: from guest to guest goes by way of this host; copy twice");
   }
   if (destination.kind !== "guest")
     throw new Error("cp: neither the source nor the destination is in a guest; write TARGET:/path");
-  return source.kind === "stream" ? fromStdin(destination, into) : upload(source.path, destination, into);
+  if (source.kind === "stream") return stoppable((stop) => fromStdin(destination, into, stop));
+  return upload(source.path, destination, into);
+}
+
+/** What has been begun on this host is cleared away when a signal ends the work; a second one ends the program at once. */
+async function stoppable(work: (stop: AbortSignal) => Promise<void>): Promise<StopSignal | undefined> {
+  const stop = new AbortController();
+  let stoppedBy: StopSignal | undefined;
+  const undo = onStopSignal((signal) => {
+    undo();
+    stoppedBy = signal;
+    stop.abort();
+  });
+  try {
+    await work(stop.signal);
+  } catch (error) {
+    if (stoppedBy === undefined) throw error;
+  } finally {
+    undo();
+  }
+  return stoppedBy;
+}
+
+function filesUntil(stop: AbortSignal, target: string): GuestFiles {
+  const { files } = Guest.connect(target);
+  stop.addEventListener("abort", () => files.abort());
+  return files;
 }
 
 interface Into {
@@ -66,7 +97,7 @@ interface Into {
   readonly quiet: boolean;
 }
 
-async function upload(local: string, destination: GuestPlace, { severalSources, quiet }: Into): Promise<void> {
+async function upload(local: string, destination: GuestPlace, { severalSources, quiet }: Into): Promise<undefined> {
   using files = Guest.connect(destination.target).files;
   const there = await files.stat(destination.path);
   const isFolder = there?.type === "dir" || destination.path.endsWith("/");
@@ -78,27 +109,34 @@ async function upload(local: string, destination: GuestPlace, { severalSources, 
   tellSkipped(local, await files.put(local, path, { onProgress: bar.onProgress }));
 }
 
-async function download(source: GuestPlace, local: string, { severalSources, quiet }: Into): Promise<void> {
-  using files = Guest.connect(source.target).files;
+async function download(
+  source: GuestPlace,
+  local: string,
+  { severalSources, quiet }: Into,
+  stop: AbortSignal,
+): Promise<void> {
+  using files = filesUntil(stop, source.target);
   const isFolder = local.endsWith("/") || ((await stat(local).catch(() => undefined))?.isDirectory() ?? false);
   if (severalSources && !isFolder) throw new Error(`cp: ${local} is no folder, and there are several sources`);
-  const path = isFolder ? join(local, posix.basename(source.path)) : local;
+  const path = isFolder ? join(local, posix.basename(posix.normalize(source.path))) : local;
   using bar = new ProgressBar(source.path, quiet ? silent : standardError());
   tellSkipped(source.path, await files.get(source.path, path, { onProgress: bar.onProgress }));
 }
 
-async function toStdout(source: GuestPlace): Promise<void> {
+async function toStdout(source: GuestPlace): Promise<undefined> {
   using files = Guest.connect(source.target).files;
   await files.readInto(source.path, (piece) => writeOut(standardOutput(), piece));
 }
 
 /** The size must be known before the first byte is sent, so what comes is laid down first. */
-async function fromStdin(destination: GuestPlace, { quiet }: Into): Promise<void> {
+async function fromStdin(destination: GuestPlace, { quiet }: Into, stop: AbortSignal): Promise<void> {
+  using files = filesUntil(stop, destination.target);
+  if ((await files.stat(destination.path))?.type === "dir")
+    throw new Error(`cp: ${destination.path} is a folder; standard input needs the name of a file`);
   const folder = await mkdtemp(join(tmpdir(), "vmapp-cp-"));
   try {
     const spool = join(folder, "stdin");
-    await pipeline(process.stdin, createWriteStream(spool, { mode: 0o600 }));
-    using files = Guest.connect(destination.target).files;
+    await pipeline(process.stdin, createWriteStream(spool, { mode: 0o600 }), { signal: stop });
     using bar = new ProgressBar("-", quiet ? silent : standardError());
     await files.put(spool, destination.path, { mode: 0o644, onProgress: bar.onProgress });
   } finally {
@@ -113,6 +151,7 @@ async function plainPath(path: string): Promise<string> {
   return /(?:^|\/)\.{1,2}\/?$/.test(path) ? realpath(path) : path;
 }
 
-function tellSkipped(root: string, { skipped }: TransferResult): void {
+function tellSkipped(root: string, { skipped, notUtf8 }: TransferResult): void {
   for (const path of skipped) note(`left out, neither file nor folder: ${join(root, path)}`);
+  if (notUtf8 > 0) note(`left out, names that are not UTF-8: ${notUtf8} in ${root}`);
 }

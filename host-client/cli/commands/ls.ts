@@ -5,6 +5,7 @@ import { Guest } from "../../guest.ts";
 import { printLine, standardOutput, writeOut } from "../output.ts";
 import { parseGuestPlace } from "../place.ts";
 import { formatTable } from "../table.ts";
+import { visible } from "../visible.ts";
 
 export function lsCommand(): Command {
   return new Command("ls")
@@ -35,11 +36,11 @@ const typeLetters = { dir: "d", link: "l", file: "-" } as const;
 
 function longRow(entry: FileEntry): string[] {
   const letter = entry.special === true ? "s" : typeLetters[entry.type];
-  const time = new Date(entry.mtime * 1000).toISOString().slice(0, 19).replace("T", " ");
-  return [`${letter}${entry.perm.padStart(3, "0")}`, String(entry.size), time, visible(entry.name)];
+  return [`${letter}${entry.perm.padStart(3, "0")}`, String(entry.size), timeOf(entry), visible(entry.name)];
 }
 
-/** A guest's names must not steer the terminal. */
-function visible(name: string): string {
-  return name.replace(/[\x00-\x1f\x7f-\x9f]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+/** Some filesystems hold times that no date can. */
+function timeOf({ mtime }: FileEntry): string {
+  const time = new Date(mtime * 1000);
+  return Number.isNaN(time.getTime()) ? `@${mtime}` : time.toISOString().slice(0, 19).replace("T", " ");
 }

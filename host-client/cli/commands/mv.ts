@@ -14,7 +14,7 @@ export function mvCommand(): Command {
       if (from.target !== to.target) throw new Error("mv: both paths must be in the same guest");
       using files = Guest.connect(from.target).files;
       const there = await files.stat(to.path);
-      const path = there?.type === "dir" ? posix.join(to.path, posix.basename(from.path)) : to.path;
+      const path = there?.type === "dir" ? posix.join(to.path, posix.basename(posix.normalize(from.path))) : to.path;
       await files.rename(from.path, path);
     });
 }

@@ -10,6 +10,7 @@ export function rmCommand(): Command {
     .option("-f, --force", "what does not exist is no error")
     .action(async (texts: string[], options: { recursive?: true; force?: true }) => {
       for (const { target, path } of texts.map(parseGuestPlace)) {
+        if (/\/\.{1,2}\/*$/.test(path)) throw new Error(`rm: ${path}: name what is to be removed without . and ..`);
         using files = Guest.connect(target).files;
         const there = await files.stat(path, { nofollow: true });
         if (there === undefined && options.force) continue;

@@ -12,7 +12,10 @@ export function statsCommand(): Command {
     .argument("<target>", "NAME of a VM, vsock:CID, hybrid:/path or unix:/dir")
     .option("--json", "print one JSON object for machines")
     .action(async (target: string, options: { json?: true }) => {
-      const found = await withConnection({ target: (await GuestLink.to(target)).target }, stats);
+      const guest = await GuestLink.to(target);
+      const found = await withConnection({ target: guest.target }, stats).catch((error: unknown) => {
+        throw guest.explain(error);
+      });
       await printLine(options.json ? JSON.stringify(found, null, 2) : describe(found));
     });
 }

@@ -50,6 +50,11 @@ export class ControlClient implements Disposable {
     return this.#state.name === "ready" ? this.#state.hello : undefined;
   }
 
+  /** what this host would have the guest run, as it was when it last connected; undefined where there is no such file */
+  get program(): ProgramFile | undefined {
+    return this.#program;
+  }
+
   start(): this {
     this.#handle({ name: "start" });
     return this;
