@@ -1,8 +1,9 @@
 /** The app core as a service of PID 1: where its manifest is, where its socket and its data are, and what its end means. */
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { findAccount } from "#agent/shell/account.ts";
 import { type AppManifest, appManifestPath, parseAppManifest } from "#protocol/app-manifest.ts";
+import { readImageFile } from "./image-file.ts";
 import type { ServiceSpec } from "./services.ts";
 
 /** where the core of an app that runs as root listens, and the one of an app that was started by hand */
@@ -78,9 +79,9 @@ export function prepareAppPlaces({ manifest, socket, service }: AppCore): void {
 }
 
 function readManifest(path: string): AppManifest | undefined {
-  if (!existsSync(path)) return undefined;
   try {
-    return parseAppManifest(readFileSync(path, "utf8"));
+    const text = readImageFile(path);
+    return text === undefined ? undefined : parseAppManifest(text);
   } catch (error) {
     throw new Error(`${path}: ${error instanceof Error ? error.message : String(error)}`);
   }

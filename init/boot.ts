@@ -7,6 +7,7 @@ import type { BootConfig } from "#protocol/boot-config.ts";
 import type { Log } from "#sys/log.ts";
 import { mountFilesystem } from "#sys/mount.ts";
 import { setHostname, setOpenFileLimit } from "#sys/system.ts";
+import { readImageFile } from "./image-file.ts";
 import { type MountRow, planMounts } from "./mount-plan.ts";
 import { parseMountTable } from "./mount-table.ts";
 
@@ -71,10 +72,10 @@ function makeDirectory(path: string, mode: number): void {
   chmodSync(path, mode);
 }
 
-/** First line of the image's /etc/hostname, unless it is missing or empty. */
+/** First line of the image's /etc/hostname, unless it is missing, empty or no file. */
 function imageHostname(): string | undefined {
   try {
-    return readFileSync("/etc/hostname", "utf8").split("\n")[0]?.trim() || undefined;
+    return readImageFile("/etc/hostname")?.split("\n")[0]?.trim() || undefined;
   } catch {
     return undefined;
   }
