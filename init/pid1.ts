@@ -4,7 +4,7 @@ import { decodeBootConfig, type TakenBootConfig } from "#protocol/boot-config.ts
 import { updateDirectory } from "#protocol/update-markers.ts";
 import { createLog, type Log, setLogLevel } from "#sys/log.ts";
 import { deliverCtrlAltDelAsSignal, type PowerAction } from "#sys/power.ts";
-import { peekExitedChild, reap } from "#sys/process.ts";
+import { dropCrashHandlers, peekExitedChild, reap } from "#sys/process.ts";
 import { AgentUpdates } from "./agent-updates.ts";
 import { findAppCore, prepareAppPlaces } from "./app-core.ts";
 import { boot } from "./boot.ts";
@@ -45,6 +45,7 @@ export function runPid1({
     return;
   }
 
+  dropCrashHandlers();
   const ownsMachine = guard(log, "take Ctrl-Alt-Del", deliverCtrlAltDelAsSignal) ?? false;
   let appData: string | undefined;
   const supervisor = new Supervisor({

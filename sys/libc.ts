@@ -37,6 +37,7 @@ const { symbols } = dlopen("libc.so.6", {
   recv: { args: ["int", "ptr", "u64", "int"], returns: "int" },
   renameat2: { args: ["int", "ptr", "int", "ptr", "u32"], returns: "int" },
   send: { args: ["int", "ptr", "u64", "int"], returns: "int" },
+  signal: { args: ["int", "ptr"], returns: "ptr" },
   setsockopt: { args: ["int", "int", "int", "ptr", "u32"], returns: "int" },
   shutdown: { args: ["int", "int"], returns: "int" },
   socket: { args: ["int", "int", "int"], returns: "int" },

@@ -33,6 +33,17 @@ export function reap(pid: number): boolean {
   return info[siPid / 4] === pid;
 }
 
+/** SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: for these the runtime has handlers that report a crash and end the process */
+const crashSignals = [4, 5, 6, 7, 8, 11] as const;
+
+/**
+ * Takes the runtime's handlers for crashes away. The kernel drops signals that process 1 has no handler for, so nobody can
+ * end it with one of these any more; a fault of its own still ends it.
+ */
+export function dropCrashHandlers(): void {
+  for (const signal of crashSignals) libc.signal(signal, null);
+}
+
 /** Lets another thread that waits for this processor run first. */
 export function yieldProcessor(): void {
   libc.sched_yield();

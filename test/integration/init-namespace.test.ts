@@ -44,6 +44,20 @@ describe("PID 1", () => {
     expect(machine.console()).toMatch(/warn service ended service=agent pid=\d+ signal=(9|SIGKILL)/);
   });
 
+  test("is ended by no signal that somebody sends it, and goes on with its work", async () => {
+    const { guest, console } = await startContained();
+    // Not those that mean something to it, nor the two that belong to glibc.
+    const meaningful = [1, 2, 10, 12, 15, 32, 33];
+    const numbers = Array.from({ length: 64 }, (_, index) => index + 1).filter((n) => !meaningful.includes(n));
+    for (const number of numbers) {
+      const { code, stdout } = await guest.exec(["sh", "-c", `kill -${number} 1 && sleep 0.05 && echo here`]);
+      expect({ number, code, stdout: stdout.toString() }).toEqual({ number, code: 0, stdout: "here\n" });
+    }
+    await guest.exec(["sh", "-c", "kill -9 $PPID"]).catch(() => {});
+    await until("the agent is back", () => console().split("info ready").length === 3);
+    expect((await guest.exec(["echo", "here"])).stdout.toString()).toBe("here\n");
+  });
+
   test("hands nothing of its own environment on", async () => {
     await using machine = await Contained.start();
     const { guest } = machine;
