@@ -4,6 +4,9 @@
 const longestLineBytes = 4096;
 const newline = 0x0a;
 
+/** What a service prints over its runs: bytes, and where one of them ends, which ends its last line. */
+export type ServiceOutput = Uint8Array | "end of run";
+
 /**
  * Reads to the end. `write` takes whole lines; the next piece is read when it has resolved, so a console that is slow
  * slows the service down.
@@ -13,15 +16,16 @@ export async function prefixLines({
   name,
   write,
 }: {
-  output: AsyncIterable<Uint8Array>;
+  output: AsyncIterable<ServiceOutput>;
   name: string;
   write: (lines: Uint8Array) => Promise<void>;
 }): Promise<void> {
   const prefix = Buffer.from(`${name}: `);
   const end = Buffer.from("\n");
   let pending: Uint8Array = Buffer.alloc(0);
-  for await (const chunk of output) {
-    const bytes = Buffer.concat([pending, chunk]);
+  for await (const piece of output) {
+    if (piece === "end of run" && pending.length === 0) continue;
+    const bytes = Buffer.concat([pending, piece === "end of run" ? end : piece]);
     const pieces: Uint8Array[] = [];
     let start = 0;
     while (start < bytes.length) {

@@ -6,6 +6,7 @@ import { withCredentials } from "#sys/credentials.ts";
 import { type Log, logOutput } from "#sys/log.ts";
 import { sendSignal } from "#sys/process.ts";
 import { prefixLines } from "./service-output.ts";
+import { ServicePipe } from "./service-pipe.ts";
 import type { ServiceSpec } from "./services.ts";
 import {
   decide,
@@ -32,6 +33,8 @@ interface Supervised {
   /** times that it was started */
   starts: number;
   timer: NodeJS.Timeout | undefined;
+  /** standard output and standard error of a service whose output is prefixed, from its first start on */
+  pipes: readonly [ServicePipe, ServicePipe] | undefined;
 }
 
 export class Supervisor {
@@ -51,7 +54,15 @@ export class Supervisor {
   /** Starts services, all of them known before the first runs; one that cannot be started is treated as one that failed at once. */
   start(...specs: readonly ServiceSpec[]): void {
     const services = specs.map(
-      (spec): Supervised => ({ spec, state: stopped, pid: undefined, startedMs: 0, starts: 0, timer: undefined }),
+      (spec): Supervised => ({
+        spec,
+        state: stopped,
+        pid: undefined,
+        startedMs: 0,
+        starts: 0,
+        timer: undefined,
+        pipes: undefined,
+      }),
     );
     this.#services.push(...services);
     for (const service of services) this.#handle(service, { type: "start" });
@@ -161,13 +172,15 @@ export class Supervisor {
   #spawn(service: Supervised): void {
     const { spec } = service;
     try {
+      if (spec.output === "prefixed") service.pipes ??= this.#passOn(spec);
+      const [stdout, stderr] = service.pipes?.map(({ writeFd }) => writeFd) ?? [];
       const child = withCredentials(spec.credentials, () =>
         Bun.spawn([...spec.argv], {
           env: { ...spec.env },
           cwd: spec.cwd ?? "/",
           stdin: "ignore",
-          stdout: spec.output === "console" ? "inherit" : "pipe",
-          stderr: spec.output === "console" ? "inherit" : "pipe",
+          stdout: stdout ?? "inherit",
+          stderr: stderr ?? "inherit",
           detached: true,
           onExit: (child, code, signal) => this.#ended(service, child.pid, code, signal),
         }),
@@ -176,9 +189,6 @@ export class Supervisor {
       service.startedMs = performance.now();
       service.starts++;
       this.#onChange();
-      for (const output of [child.stdout, child.stderr]) {
-        if (output instanceof ReadableStream) this.#passOn(spec.name, output);
-      }
     } catch (error) {
       this.#log.error("service cannot be started", {
         service: spec.name,
@@ -189,10 +199,13 @@ export class Supervisor {
     }
   }
 
-  #passOn(name: string, output: ReadableStream<Uint8Array>): void {
-    prefixLines({ output, name, write: writeToConsole }).catch((error: unknown) =>
-      this.#log.warn("output of a service is lost", { service: name, error: String(error) }),
-    );
+  #passOn({ name, credentials }: ServiceSpec): readonly [ServicePipe, ServicePipe] {
+    const pipes = [new ServicePipe(credentials), new ServicePipe(credentials)] as const;
+    for (const pipe of pipes)
+      prefixLines({ output: pipe.output(), name, write: writeToConsole }).catch((error: unknown) =>
+        this.#log.warn("output of a service is lost", { service: name, error: String(error) }),
+      );
+    return pipes;
   }
 
   #ended(service: Supervised, pid: number, code: number | null, signal: number | string | null): void {
@@ -201,6 +214,7 @@ export class Supervisor {
       return;
     }
     service.pid = undefined;
+    for (const pipe of service.pipes ?? []) pipe.runEnded();
     this.#onChange();
     const failed = code !== 0;
     if (service.state.phase === "running")

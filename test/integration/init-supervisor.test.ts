@@ -74,6 +74,23 @@ describe("the supervisor", () => {
     expect(output).toContain("info service started again service=brief");
   });
 
+  test("starts a service again and again whose runs leave something behind, at no cost in descriptors", async () => {
+    // What is left behind has the output of the run that left it, and ends by itself once nobody needs it.
+    const leaving = `(while kill -0 $PPID; do sleep 0.2; done) 2>/dev/null & printf "has "; ls /proc/$PPID/fd | wc -l; printf half; exit 1`;
+    const output = await supervise([service("leaving", leaving)], (text) => count(text, "leaving: half\n") >= 6);
+    const descriptors = [...output.matchAll(/^leaving: has (\d+)$/gm)].map((match) => Number(match[1]));
+    expect(descriptors.length).toBeGreaterThanOrEqual(6);
+    expect(descriptors.at(-1)).toBeLessThanOrEqual(descriptors[1] as number);
+  });
+
+  test("gives a service an output that it can open by name", async () => {
+    const output = await supervise(
+      [service("named", "echo out >/dev/stdout; echo err >/dev/stderr; sleep 60")],
+      (text) => text.includes("named: err"),
+    );
+    expect(output).toContain("named: out\n");
+  });
+
   test("keeps to a service's policy", async () => {
     const output = await supervise(
       [

@@ -1,10 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { prefixLines } from "#init/service-output.ts";
+import { prefixLines, type ServiceOutput } from "#init/service-output.ts";
 
-async function prefixed(chunks: readonly (string | Uint8Array)[]): Promise<string> {
-  async function* output() {
-    for (const chunk of chunks) yield typeof chunk === "string" ? Buffer.from(chunk) : chunk;
+const endOfRun = Symbol("end of run");
+
+async function prefixed(chunks: readonly (string | Uint8Array | typeof endOfRun)[]): Promise<string> {
+  async function* output(): AsyncGenerator<ServiceOutput, void> {
+    for (const chunk of chunks)
+      yield chunk === endOfRun ? "end of run" : typeof chunk === "string" ? Buffer.from(chunk) : chunk;
   }
   let written = "";
   await prefixLines({
@@ -24,6 +27,12 @@ describe("a service's output", () => {
 
   test("ends with a line end even when the service's does not", async () => {
     expect(await prefixed(["half"])).toBe("app: half\n");
+  });
+
+  test("of one run does not share a line with the next, and a run that ended its last line adds none", async () => {
+    expect(await prefixed(["half", endOfRun, "whole\n", endOfRun, endOfRun, "next"])).toBe(
+      "app: half\napp: whole\napp: next\n",
+    );
   });
 
   test("is cut where a line never ends", async () => {
