@@ -178,6 +178,17 @@ describe("a client", () => {
     });
   });
 
+  test("says quit at once and still hears the answer of the call that is under way", async () => {
+    await using agent = await localAgent();
+    for (const server of [await connect(agent.directory), { command: serverCommand }]) {
+      const session = await Console.open({ server });
+      const run = session.exec(["sh", "-c", "sleep 0.5; echo owed"]);
+      await Bun.sleep(100);
+      await session.close();
+      expect(text((await run).stdout)).toBe("owed\n");
+    }
+  });
+
   test("leaves without a quit when the server will not have its session", async () => {
     await using server = await scripted(async (peer, _socket, received) => {
       const init = await peer.receive();

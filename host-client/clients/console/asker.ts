@@ -48,9 +48,13 @@ export class Asker {
     await this.#send({ kind: "notification", method });
   }
 
-  /** Says `quit` and waits for the end. Throws {@link ConsoleBrokenError} when the server did not end well. */
+  /**
+   * Says `quit`, waits for the call that is under way, whose answer is owed all the same, and for the server's end. Throws
+   * {@link ConsoleBrokenError} when that was not a good one.
+   */
   async quit(): Promise<void> {
     await this.notify("quit").catch(() => {});
+    await this.#turn;
     try {
       await this.#channel.end();
     } catch (error) {

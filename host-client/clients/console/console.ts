@@ -148,7 +148,10 @@ export class Console implements AsyncDisposable {
     return joined((await this.#asker.call("snapshot", {}, this.#answerWithinMs)).blob);
   }
 
-  /** Ends the session; again, it does nothing. Throws {@link ConsoleBrokenError} when the server did not end well. */
+  /**
+   * Ends the session, once the call under way is answered; again, it does nothing. Throws {@link ConsoleBrokenError} when
+   * the server did not end well.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#asker.quit();
     return this.#closing;
