@@ -45,7 +45,8 @@ describe("PID 1", () => {
   });
 
   test("is ended by no signal that somebody sends it, and goes on with its work", async () => {
-    const { guest, console } = await startContained();
+    await using machine = await Contained.start();
+    const { guest } = machine;
     // Not those that mean something to it, nor the two that belong to glibc.
     const meaningful = [1, 2, 10, 12, 15, 32, 33];
     const numbers = Array.from({ length: 64 }, (_, index) => index + 1).filter((n) => !meaningful.includes(n));
@@ -54,7 +55,7 @@ describe("PID 1", () => {
       expect({ number, code, stdout: stdout.toString() }).toEqual({ number, code: 0, stdout: "here\n" });
     }
     await guest.exec(["sh", "-c", "kill -9 $PPID"]).catch(() => {});
-    await until("the agent is back", () => console().split("info ready").length === 3);
+    await until("the agent is back", () => machine.console().split("info ready").length === 3);
     expect((await guest.exec(["echo", "here"])).stdout.toString()).toBe("here\n");
   });
 
