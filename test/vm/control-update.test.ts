@@ -1,13 +1,9 @@
 /** Updates in a real guest, on a VM of their own because they replace its agent. Hazard 16. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { resolve } from "node:path";
-import { ControlConnection } from "#host/clients/control/connection.ts";
-import type { ProgramFile } from "#host/clients/control/program-file.ts";
-import { pushUpdate } from "#host/clients/control/update.ts";
 import type { Vm } from "#host/vm/vm.ts";
 import type { HelloReply } from "#protocol/control/replies.ts";
-import { ports } from "#protocol/ports.ts";
-import { ProgramFiles, tinyProgram } from "../control/programs.ts";
+import { ProgramFiles, push, tinyProgram } from "../control/programs.ts";
 import { bootTimeoutMs, startTestVm } from "./fixture.ts";
 
 /** Bun's executable with the guest's loader, left there by the image's build */
@@ -19,15 +15,6 @@ beforeAll(async () => {
   vm = await startTestVm({ name: "update" });
 }, bootTimeoutMs);
 afterAll(() => programs[Symbol.dispose]());
-
-async function push(program: ProgramFile): Promise<void> {
-  const control = await ControlConnection.open(await vm.guest.dial(ports.control), { binHash: program.hash });
-  try {
-    await pushUpdate(control, program);
-  } finally {
-    control.close();
-  }
-}
 
 async function hello(limitMs: number, satisfies: (hello: HelloReply) => boolean = () => true): Promise<HelloReply> {
   const deadline = performance.now() + limitMs;
@@ -45,13 +32,13 @@ test("hazard 16: after programs that exit at once or hang, the old one serves ag
   const before = await hello(10_000);
   for (const kind of ["exits", "hangs"] as const) {
     const bad = programs.save(kind, tinyProgram(kind));
-    await push(bad);
+    await push(vm.guest, bad);
     while (!said(`update on trial sha256=${bad.hash}`)) await Bun.sleep(50);
     // 8 s of trial, and the start of a program under software emulation.
     expect((await hello(20_000)).build).toBe(before.build as string);
     while (!said(`update given up sha256=${bad.hash}`)) await Bun.sleep(50);
     await hello(10_000);
-    await expect(push(bad)).rejects.toMatchObject({ code: "update_rejected" });
+    await expect(push(vm.guest, bad)).rejects.toMatchObject({ code: "update_rejected" });
   }
 }, 120_000);
 
@@ -62,7 +49,7 @@ test("hazard 16: a good program takes over within seconds while a session goes o
   session.stdout.on("data", (chunk: Buffer) => {
     output += chunk.toString();
   });
-  await push(good);
+  await push(vm.guest, good);
   await hello(10_000, ({ build }) => build === "update-test");
   session.stdin.end("word\n");
   expect(await session.exit).toEqual({ code: 0 });
