@@ -11,7 +11,6 @@ import { ConsoleError } from "#protocol/console/errors.ts";
 import { maxBlobBytes } from "#protocol/console/limits.ts";
 import { formatMount, guestPlaceOf, type Mount, urlBody } from "#protocol/console/mount.ts";
 import { bindDirectory, mountFilesystem, unmount } from "#sys/mount.ts";
-import { syncFilesystems } from "#sys/power.ts";
 import { errorText } from "./file-error.ts";
 import { parseMountPoints } from "./mount-points.ts";
 import { type Place, type PlacedTree, refuseMachineAndNetwork } from "./place.ts";
@@ -119,8 +118,6 @@ async function mountPoints(): Promise<string[]> {
 
 async function snapshot(mounts: readonly Mount[]): Promise<ByteChunks> {
   const { writeLayer } = await import("./layer/write.ts");
-  // What is still only in memory has no extents yet, and the same files would make another layer later.
-  syncFilesystems();
   const excluded = [...(await mountPoints()), ...mounts.map(guestPlaceOf), ...notTheSessions];
   return writeLayer({ upper: upperDirectory, excluded: excluded.filter((path) => path !== "/"), limit: maxBlobBytes });
 }

@@ -9,6 +9,10 @@ const chunkBytes = 256 * 1024;
 /** holes that add up to less than this are written as zeroes */
 const leastHoleBytes = 64 * 1024;
 
+function holeBytes(extents: readonly Extent[], size: number): number {
+  return extents.reduce((rest, extent) => rest - extent.length, size);
+}
+
 /** A file that is opened to be written into a layer, with the size that it had then. */
 export class FileBody {
   private constructor(
@@ -23,9 +27,13 @@ export class FileBody {
     const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       const { size } = await handle.stat();
-      const extents = dataExtents(handle.fd, size);
-      const data = extents.reduce((sum, extent) => sum + extent.length, 0);
-      return new FileBody(handle, size, size - data < leastHoleBytes ? undefined : extents);
+      let extents = dataExtents(handle.fd, size);
+      if (holeBytes(extents, size) >= leastHoleBytes) {
+        // What is still only in memory may have no extents yet, and the same file would make another layer later.
+        await handle.datasync();
+        extents = dataExtents(handle.fd, size);
+      }
+      return new FileBody(handle, size, holeBytes(extents, size) < leastHoleBytes ? undefined : extents);
     } catch (error) {
       await handle.close();
       throw error;
