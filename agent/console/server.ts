@@ -39,6 +39,7 @@ export async function serveConsole({ channel, session, log, onSpoke }: ServerOpt
   /** the request that is being answered, and a `start` that came after it */
   let underWay: Promise<void> = Promise.resolve();
   let startWaits = false;
+  let ignored = 0;
   try {
     for (;;) {
       const payload = await channel.next();
@@ -50,7 +51,7 @@ export async function serveConsole({ channel, session, log, onSpoke }: ServerOpt
       const message = readMessage(payload);
       if (message instanceof MessageError) {
         if (message.id === undefined) {
-          log.warn("a message was ignored", { reason: message.message });
+          ignore(message.message);
           continue;
         }
         await underWay;
@@ -59,7 +60,7 @@ export async function serveConsole({ channel, session, log, onSpoke }: ServerOpt
         await underWay;
         underWay = answer(message);
       } else if (message.kind !== "notification") {
-        log.warn("a response that nothing was asked for was ignored", { id: String(message.id) });
+        ignore(`a response to ${message.id}, and a server asks nothing`);
       } else if (message.method === "start") {
         // Not waited for: what follows may be a stop. One is as good as many, so those that wait take no memory.
         if (startWaits) continue;
@@ -77,7 +78,13 @@ export async function serveConsole({ channel, session, log, onSpoke }: ServerOpt
     await underWay;
     return "broken";
   } finally {
+    if (ignored > 1) log.warn("messages were ignored", { count: ignored });
     await session.end();
+  }
+
+  /** Only the first is told of at once: a client that goes on and on does not fill the log. */
+  function ignore(reason: string): void {
+    if (ignored++ === 0) log.warn("a message was ignored", { reason });
   }
 
   async function start(): Promise<void> {

@@ -62,6 +62,18 @@ describe("a request that is refused", () => {
     expect(await peer.call("version")).toMatchObject({ id: 0, result: { version: "1" } });
   });
 
+  test("without a usable id is told of once and then counted, however often it comes", async () => {
+    await using server = stdioServer();
+    for (let round = 0; round < 1000; round++) server.peer.send({ jsonrpc: "2.0", method: "unknown" });
+    expect(await server.peer.call("version")).toMatchObject({ result: { version: "1" } });
+    server.peer.notify("quit");
+    expect(await server.ended).toBe(0);
+    const lines = server.log().trim().split("\n");
+    expect(lines).toHaveLength(2);
+    expect(lines[0]).toContain('a message was ignored reason="unknown method');
+    expect(lines[1]).toContain("messages were ignored count=1000");
+  });
+
   test("keeps a large id exactly", async () => {
     using connection = await socketPeer(agent.directory);
     const id = Long.MAX_VALUE;
