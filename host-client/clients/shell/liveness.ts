@@ -46,7 +46,8 @@ export function watchLiveness({
   };
   const look = (): void => {
     const now = bytesReceived();
-    const silent = now === heard;
+    // Of a session whose output waits for its reader nothing can be heard.
+    const silent = now === heard && !session.stalled;
     heard = now;
     if (!silent) {
       waiting = false;

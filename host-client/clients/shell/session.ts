@@ -1,5 +1,5 @@
 /** The client's end of one shell session (vsock 1027), over any connection. Runs on Bun and Node. */
-import { Readable, Writable } from "node:stream";
+import { type Readable, Writable } from "node:stream";
 import { match } from "ts-pattern";
 import {
   decodeFrame,
@@ -13,12 +13,10 @@ import { encodeStart, type ShellStart } from "#protocol/shell/start.ts";
 import type { Connection } from "../../transport/connection.ts";
 import { StdinCredit } from "./credit.ts";
 import { closedEarlyMessage, closedMessage, ShellError } from "./error.ts";
+import { SessionOutput } from "./output.ts";
 
 /** largest stdin payload sent, in bytes */
 const stdinPayloadBytes = 64 * 1024;
-
-/** output that may wait in a stream before the connection is read no further, in bytes */
-const outputBufferBytes = 256 * 1024;
 
 export interface ShellExit {
   /** the command's exit status, 128 + n when signal n killed it, 127 when it does not exist */
@@ -26,7 +24,10 @@ export interface ShellExit {
 }
 
 export interface ShellSession {
-  /** The command's input; `end()` closes it. Writes wait for credit. Input after the exit is dropped. */
+  /**
+   * The command's input; `end()` closes it. Writes wait for credit, and on pipes for the reader of the output. Input after
+   * the exit is dropped.
+   */
   readonly stdin: Writable;
   /** The command's output, or all of it on a pty. Must be consumed, as `stderr` must: both share one connection. */
   readonly stdout: Readable;
@@ -40,6 +41,8 @@ export interface ShellSession {
    * until the agent has said where the output starts, and for a session without a name.
    */
   readonly position: bigint | undefined;
+  /** Whether output waits for its reader: until it is read, nothing more is heard of the agent. */
+  readonly stalled: boolean;
   /** Tells the pty its size in cells; without effect on pipes. */
   resize(size: { readonly rows: number; readonly cols: number }): void;
   /** Signals the command's process group; the agent acts on 1 (HUP), 2 (INT) and 15 (TERM) only. */
@@ -65,18 +68,20 @@ class Session implements ShellSession {
   readonly #connection: Connection;
   readonly #decoder = new RawFrameDecoder({ streamed: [frameType.stdout, frameType.stderr] });
   readonly #credit = new StdinCredit();
+  readonly #output: SessionOutput;
+  readonly #tty: boolean;
   #resolveStarted: () => void = () => {};
   #rejectStarted: (error: ShellError) => void = () => {};
   #resolveExit: (exit: ShellExit) => void = () => {};
   #rejectExit: (error: ShellError) => void = () => {};
-  /** streams whose reader is behind */
-  readonly #full = new Set<Readable>();
   #position: bigint | undefined;
   #running = false;
   #over = false;
 
   constructor(connection: Connection, start: ShellStart) {
     this.#connection = connection;
+    this.#output = new SessionOutput(connection.socket);
+    this.#tty = start.tty ?? false;
     this.started = new Promise((resolve, reject) => {
       this.#resolveStarted = resolve;
       this.#rejectStarted = reject;
@@ -90,12 +95,12 @@ class Session implements ShellSession {
     this.exit.catch(() => {});
 
     const { socket } = connection;
-    this.stdout = this.#outputStream();
-    this.stderr = this.#outputStream();
+    this.stdout = this.#output.stdout;
+    this.stderr = this.#output.stderr;
     this.stdin = new Writable({
       highWaterMark: stdinPayloadBytes,
-      write: (chunk: Buffer, _encoding, done) => this.#sendStdin(chunk, done),
-      final: (done) => this.#endStdin(done),
+      write: (chunk: Buffer, _encoding, done) => void this.#sendStdin(chunk).then(() => done(), done),
+      final: (done) => void this.#endStdin().then(() => done(), done),
     });
     socket.on("data", (chunk: Uint8Array) => this.#receive(chunk));
     socket.on("end", () => this.#closed());
@@ -109,25 +114,16 @@ class Session implements ShellSession {
     return this.#position;
   }
 
-  #outputStream(): Readable {
-    const stream: Readable = new Readable({
-      highWaterMark: outputBufferBytes,
-      read: () => this.#resume(stream),
-      // Nobody reads it any more: what still arrives is dropped, and the other stream goes on.
-      destroy: (error, done) => {
-        this.#resume(stream);
-        done(error);
-      },
-    });
-    return stream;
+  get stalled(): boolean {
+    return this.#output.stalled;
   }
 
   resize({ rows, cols }: { readonly rows: number; readonly cols: number }): void {
-    this.#send({ type: "resize", rows, cols });
+    this.#sendSafely({ type: "resize", rows, cols });
   }
 
   signal(number: number): void {
-    this.#send({ type: "signal", number });
+    this.#sendSafely({ type: "signal", number });
   }
 
   disconnect(reason = new ShellError("closed", "the session was disconnected")): void {
@@ -169,62 +165,64 @@ class Session implements ShellSession {
 
   #deliver(stream: Readable, bytes: Uint8Array): void {
     if (this.#position !== undefined) this.#position += BigInt(bytes.length);
-    if (stream.destroyed || stream.push(bytes)) return;
-    this.#full.add(stream);
-    this.#connection.socket.pause();
+    this.#output.deliver(stream, bytes);
   }
 
-  /** A stream asks for more: reads on once neither of the two is full. */
-  #resume(stream: Readable): void {
-    this.#full.delete(stream);
-    if (!this.#over && this.#full.size === 0) this.#connection.socket.resume();
-  }
-
-  #sendStdin(chunk: Buffer, done: (error?: Error) => void): void {
-    let offset = 0;
-    const next = (): void => {
-      while (offset < chunk.length) {
-        if (this.#over) break;
-        const bytes = this.#credit.take(Math.min(stdinPayloadBytes, chunk.length - offset));
-        if (bytes === 0) {
-          this.#credit.whenChanged(next);
-          return;
-        }
-        const frame = encodeFrame({ type: "stdin", bytes: chunk.subarray(offset, offset + bytes) });
-        offset += bytes;
-        if (!this.#connection.socket.write(frame)) {
-          this.#afterDrain(next);
-          return;
-        }
+  async #sendStdin(chunk: Buffer): Promise<void> {
+    for (let offset = 0; offset < chunk.length && !this.#over; ) {
+      const wait = this.#beforeStdin();
+      if (wait !== undefined) {
+        await wait;
+        continue;
       }
-      done();
-    };
-    next();
+      const bytes = this.#credit.take(Math.min(stdinPayloadBytes, chunk.length - offset));
+      if (bytes === 0) {
+        await this.#creditChanged();
+        continue;
+      }
+      const frame = encodeFrame({ type: "stdin", bytes: chunk.subarray(offset, offset + bytes) });
+      offset += bytes;
+      if (!this.#connection.socket.write(frame)) await this.#drained();
+    }
   }
 
-  #endStdin(done: (error?: Error) => void): void {
-    if (this.#over) {
-      done();
-      return;
-    }
-    if (!this.#credit.known) {
-      this.#credit.whenChanged(() => this.#endStdin(done));
-      return;
+  async #endStdin(): Promise<void> {
+    while (!this.#over) {
+      const wait = this.#credit.known ? this.#beforeStdin() : this.#creditChanged();
+      if (wait === undefined) break;
+      await wait;
     }
     this.#send({ type: "stdinEof" });
-    done();
+  }
+
+  /** Keys do not wait for the screen: one of them may be the ^C that stops the flood on it. */
+  #beforeStdin(): Promise<void> | undefined {
+    return this.#output.beforeWrite({ patient: !this.#tty });
+  }
+
+  #creditChanged(): Promise<void> {
+    return new Promise((resolve) => this.#credit.whenChanged(resolve));
   }
 
   /** The socket has room again, or the session is over, in which case nothing drains any more. */
-  #afterDrain(callback: () => void): void {
+  #drained(): Promise<void> {
     const { socket } = this.#connection;
-    const go = () => {
-      socket.off("drain", go);
-      socket.off("close", go);
-      callback();
-    };
-    socket.on("drain", go);
-    socket.on("close", go);
+    return new Promise((resolve) => {
+      const go = () => {
+        socket.off("drain", go);
+        socket.off("close", go);
+        resolve();
+      };
+      socket.on("drain", go);
+      socket.on("close", go);
+    });
+  }
+
+  /** Sends it now, or once it is known whether the session whose output waits is over. */
+  #sendSafely(frame: ShellFrame): void {
+    const wait = this.#output.beforeWrite({ patient: false });
+    if (wait === undefined) this.#send(frame);
+    else void wait.then(() => this.#sendSafely(frame));
   }
 
   #send(frame: ShellFrame): void {
@@ -253,8 +251,7 @@ class Session implements ShellSession {
   #end(): boolean {
     if (this.#over) return false;
     this.#over = true;
-    this.stdout.push(null);
-    this.stderr.push(null);
+    this.#output.end();
     // Lets a write that waits for credit finish, so that `stdin` does not hang.
     this.#credit.started();
     this.#connection.socket.destroy();
