@@ -128,15 +128,21 @@ describe("the console of a guest", () => {
     await sh("rm large");
   });
 
-  test("kills the command of a connection that is lost", async () => {
-    const connection = await dial({ target: vm.target, port: ports.console });
-    const own = await Console.open({ server: { connection } });
-    const lost = own.exec(["sh", "-c", "sleep 733; :"]);
-    await sh("for i in $(seq 100); do ps | grep -q 'sleep [7]33' && exit 0; sleep 0.1; done; exit 1");
-    connection.socket.destroy();
-    await expect(lost).rejects.toMatchObject({ name: "ConsoleBrokenError" });
-    await sh("for i in $(seq 100); do ps | grep -q 'sleep [7]33' || exit 0; sleep 0.1; done; exit 1");
-  });
+  for (const [name, speak] of [
+    ["without a word", () => {}],
+    ["after a start", (own: Console) => own.start()],
+  ] as const) {
+    test(`kills the command of a connection that is lost ${name}`, async () => {
+      const connection = await dial({ target: vm.target, port: ports.console });
+      const own = await Console.open({ server: { connection } });
+      const lost = own.exec(["sh", "-c", "sleep 733; :"]);
+      await sh("for i in $(seq 100); do ps | grep -q 'sleep [7]33' && exit 0; sleep 0.1; done; exit 1");
+      await speak(own);
+      connection.socket.destroy();
+      await expect(lost).rejects.toMatchObject({ name: "ConsoleBrokenError" });
+      await sh("for i in $(seq 100); do ps | grep -q 'sleep [7]33' || exit 0; sleep 0.1; done; exit 1");
+    });
+  }
 
   test("mounts the guest's own directories where a session names them, and no tag that nobody shares", async () => {
     await sh("mkdir -p project/out out; echo notes > project/notes");
