@@ -134,7 +134,8 @@ export class GuestFiles implements Disposable {
     if (root.kind === "file") {
       const sum = new ProgressSum(root.size, 1, onProgress);
       const onBytes = (bytes: number): void => sum.moved(bytes);
-      await downloadFile({ pool, guest: this.guest, from: remote, to: local, mode: root.mode, onBytes });
+      const { size, mode } = root;
+      await downloadFile({ pool, guest: this.guest, from: remote, to: local, size, mode, onBytes });
       sum.fileDone();
       return nothingLeftOut;
     }
@@ -146,10 +147,10 @@ export class GuestFiles implements Disposable {
         made.push({ path, mode: folder.mode });
     }
     const sum = new ProgressSum(sizeOf(files), files.length, onProgress);
-    await sideBySide(files, pool.size, async ({ path, mode }) => {
+    await sideBySide(files, pool.size, async ({ path, size, mode }) => {
       const from = posix.join(remote, path);
       const onBytes = (bytes: number): void => sum.moved(bytes);
-      await downloadFile({ pool, guest: this.guest, from, to: join(local, path), mode, onBytes });
+      await downloadFile({ pool, guest: this.guest, from, to: join(local, path), size, mode, onBytes });
       sum.fileDone();
     });
     // Only now, and children first: a folder may be one that not even its owner may write to.

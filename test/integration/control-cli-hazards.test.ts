@@ -42,6 +42,22 @@ test("cp of a path that ends in .. stays within the folder that it copies into",
   }
 }, 30_000);
 
+test("cp makes a folder the destination that does not exist, whether a slash is behind it or not", async () => {
+  await using daemon = await Daemon.start();
+  const source = join(local, "source");
+  mkdirSync(source);
+  writeFileSync(join(source, "f"), "f");
+  for (const end of ["", "/"]) {
+    const name = `made${end.length}`;
+    expect(await runCli(["cp", `${source}${end}`, at(daemon, `${name}${end}`)])).toEqual(fine);
+    expect(readdirSync(join(daemon.root, name))).toEqual(["f"]);
+    expect(await runCli(["cp", at(daemon, `${name}${end}`), join(local, `${name}${end}`)])).toEqual(fine);
+    expect(readdirSync(join(local, name))).toEqual(["f"]);
+  }
+  expect(await runCli(["cp", join(source, "f"), source, at(daemon, "several/")])).toEqual(fine);
+  expect(readdirSync(join(daemon.root, "several")).sort()).toEqual(["f", "source"]);
+}, 30_000);
+
 test("rm does not take . or .. for the folder that they stand for", async () => {
   await using daemon = await Daemon.start();
   mkdirSync(join(daemon.root, "a/b"), { recursive: true });

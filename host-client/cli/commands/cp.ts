@@ -23,7 +23,7 @@ export function cpCommand(): Command {
       "after",
       `
 A folder is copied with all that is in it. Into a folder that exists, the source is put beneath its own name; several
-sources need one. Modes and the files' times are kept; links to files are followed, other links left out and named.
+sources need one. A folder becomes a destination that does not exist, with or without a slash at its end. Modes and the files' times are kept; links to files are followed, other links left out and named.
 A file replaces another only once it is whole. A download that was cut is continued by the same command.
 
 Examples:
@@ -100,7 +100,8 @@ interface Into {
 async function upload(local: string, destination: GuestPlace, { severalSources, quiet }: Into): Promise<undefined> {
   using files = Guest.connect(destination.target).files;
   const there = await files.stat(destination.path);
-  const isFolder = there?.type === "dir" || destination.path.endsWith("/");
+  const isFolder =
+    there?.type === "dir" || (destination.path.endsWith("/") && (severalSources || !(await isDirectory(local))));
   if (severalSources && !isFolder)
     throw new Error(`cp: ${destination.path} is no folder, and there are several sources`);
   const name = basename(await plainPath(local));
@@ -116,7 +117,9 @@ async function download(
   stop: AbortSignal,
 ): Promise<void> {
   using files = filesUntil(stop, source.target);
-  const isFolder = local.endsWith("/") || ((await stat(local).catch(() => undefined))?.isDirectory() ?? false);
+  const isFolder =
+    (await isDirectory(local)) ||
+    (local.endsWith("/") && (severalSources || (await files.stat(source.path))?.type !== "dir"));
   if (severalSources && !isFolder) throw new Error(`cp: ${local} is no folder, and there are several sources`);
   const path = isFolder ? join(local, posix.basename(posix.normalize(source.path))) : local;
   using bar = new ProgressBar(source.path, quiet ? silent : standardError());
@@ -142,6 +145,10 @@ async function fromStdin(destination: GuestPlace, { quiet }: Into, stop: AbortSi
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
 }
 
 const silent = { write: () => {} };

@@ -20,6 +20,8 @@ export interface DownloadOptions {
   readonly from: string;
   /** path on the host; replaced in one step */
   readonly to: string;
+  /** bytes that the file was last seen to have; a small one is not asked about again */
+  readonly size: number;
   /** permission bits where the guest does not tell them */
   readonly mode: number;
   /** called with bytes newly there; the first call counts what an earlier attempt had left */
@@ -46,11 +48,11 @@ export async function downloadFile(options: DownloadOptions): Promise<void> {
 }
 
 async function attemptDownload(
-  { pool, guest, from, to, mode }: DownloadOptions,
+  { pool, guest, from, to, size, mode }: DownloadOptions,
   onWritten: (written: number) => void,
 ): Promise<void> {
   await pool.use(async (control) => {
-    const resumable = control.hasCap("file.range") && control.hasCap("file.stat");
+    const resumable = size >= resumedBytes && control.hasCap("file.range") && control.hasCap("file.stat");
     const stats = resumable ? await statEntry(control, from) : undefined;
     const identity =
       stats !== undefined && stats.size >= resumedBytes
