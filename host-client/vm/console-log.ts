@@ -6,6 +6,10 @@ const rotateAtBytes = 8 * 1024 * 1024;
 /** What is kept in memory to quote from. */
 const tailBytes = 16 * 1024;
 const panicMarker = "Kernel panic - not syncing";
+/** The kernel's own: at the start of a line or behind its timestamp. A program may print the words, too, behind its name. */
+const kernelPanic = new RegExp(`(?:^|\\n|\\[ *\\d+\\.\\d+\\](?:\\[ *[CT]\\d+\\])? )${panicMarker}`, "g");
+/** most of what stands before the marker in {@link kernelPanic} */
+const panicPrefixBytes = 64;
 const maxPanicLineCharacters = 500;
 /** what the agent logs once every service listens */
 const agentReady = /^vmapp-agent: [0-9.]+ info ready\r?$/;
@@ -108,11 +112,12 @@ export class ConsoleLog {
   }
 
   private watchForPanic(newBytes: number): void {
-    // The marker may have begun in an earlier chunk.
-    const start = Math.max(0, this.recent.length - newBytes - panicMarker.length);
-    const at = this.recent.indexOf(panicMarker, start, "latin1");
-    if (at < 0) return;
-    this.panicText = this.recent.subarray(at).toString("utf8");
+    // The marker, or what stands before it, may have begun in an earlier chunk.
+    const start = Math.max(0, this.recent.length - newBytes - panicMarker.length - panicPrefixBytes);
+    if (this.recent.indexOf(panicMarker, start, "latin1") < 0) return;
+    kernelPanic.lastIndex = start;
+    if (!kernelPanic.test(this.recent.toString("latin1"))) return;
+    this.panicText = this.recent.subarray(kernelPanic.lastIndex - panicMarker.length).toString("utf8");
     for (const handler of this.panicHandlers) handler();
   }
 

@@ -74,6 +74,20 @@ describe("a guest's console", () => {
     }
   });
 
+  test("a program that prints the words of a panic is not taken for one, and a panic after it is", () => {
+    const log = new ConsoleLog(path);
+    let seen = 0;
+    log.onPanic(() => seen++);
+    log.append(Buffer.from(`${"x".repeat(100)}\napp: the words are "Kernel panic - not syncing: x"\napp: Kernel pan`));
+    log.append(Buffer.from("ic - not syncing: y\n"));
+    expect(seen).toBe(0);
+    expect(log.panic).toBeUndefined();
+    log.append(Buffer.from("app: half a line[   12.345678][    T1] Kernel panic - not syncing: real\n"));
+    expect(seen).toBe(1);
+    expect(log.panic).toBe("Kernel panic - not syncing: real");
+    log.close();
+  });
+
   test("whoever asks after the panic is told, too", () => {
     const log = new ConsoleLog(path);
     log.append(Buffer.from("Kernel panic - not syncing: x\n"));
