@@ -18,9 +18,8 @@ const abandonedAfterMs = 60_000;
 export async function claimName(root: string, record: VmRecord): Promise<string> {
   sweepAbandoned(root);
   const directory = join(root, record.name);
-  const prepared = mkdtempSync(join(root, ".new-"));
+  const prepared = prepareDirectory(root, record);
   try {
-    writeVmRecord(prepared, record);
     for (let attempt = 1; attempt <= attempts; attempt++) {
       try {
         renameSync(prepared, directory);
@@ -35,6 +34,20 @@ export async function claimName(root: string, record: VmRecord): Promise<string>
   } catch (error) {
     rmSync(prepared, { recursive: true, force: true });
     throw error;
+  }
+}
+
+/** A directory with the record in it, under a name of its own. Throws {@link VmError} `state_directory`. */
+function prepareDirectory(root: string, record: VmRecord): string {
+  let directory: string | undefined;
+  try {
+    directory = mkdtempSync(join(root, ".new-"));
+    writeVmRecord(directory, record);
+    return directory;
+  } catch (cause) {
+    if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
+    const message = `cannot make a directory for ${record.name} in ${root}: ${(cause as Error).message}`;
+    throw new VmError("state_directory", message, cause);
   }
 }
 

@@ -101,8 +101,9 @@ export class Machine {
           reason: `no start after the guest's reboot: ${(error as Error).message}`,
         });
       }
-      // Killed while there was no run to kill.
+      // Killed or stopped while there was no run to kill or to stop.
       if (this.killReason !== undefined) this.run.kill(this.killReason);
+      else if (this.lastRun) this.run.kill("it was stopped while its guest rebooted");
     }
   }
 

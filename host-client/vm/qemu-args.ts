@@ -44,7 +44,9 @@ function diskArguments(disk: Disk, index: number): string[] {
     discard: disk.readOnly ? "ignore" : "unmap",
     file: { driver: "file", filename: disk.path, "read-only": disk.readOnly },
   };
-  return ["-blockdev", JSON.stringify(backend), "-device", `virtio-blk-pci,drive=${node},serial=${disk.serial}`];
+  // By default QEMU stops the whole machine, without a word, when the host has no room left for a write.
+  const device = `virtio-blk-pci,drive=${node},serial=${disk.serial},werror=report,rerror=report`;
+  return ["-blockdev", JSON.stringify(backend), "-device", device];
 }
 
 function vsockArguments(vsock: VsockDevice): string[] {

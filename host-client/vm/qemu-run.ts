@@ -76,6 +76,7 @@ export class QemuRun {
     const path = (name: string) => join(directory, name);
     const program = requireProgram(programs.qemu);
     let vsockDevice: Child | undefined;
+    let run: QemuRun | undefined;
     try {
       if (vsock === "device") {
         vsockDevice = await startVsockDevice(path(stateFiles.vhostUser), path(stateFiles.closedVsock));
@@ -93,14 +94,17 @@ export class QemuRun {
       const qemu = new Child("QEMU", spawnTied(argv, ["ignore", "pipe", "pipe"]));
       const gate =
         vsock === "device" ? new VsockGate(path(stateFiles.closedVsock), path(stateFiles.vsock), console) : undefined;
-      const run = new QemuRun(target, console, qemu, vsockDevice, gate);
+      run = new QemuRun(target, console, qemu, vsockDevice, gate);
       onStarted({ qemu: qemu.identity, target: formatTarget(target) });
       const problem = await run.attachMonitor(path(stateFiles.ownerQmp));
       if (problem === undefined) return run;
+      // Its last words are known once it has ended.
       run.kill("it did not start");
       await run.ended;
       throw new QemuStartError(qemu.messages, problem);
     } catch (error) {
+      run?.kill("it did not start");
+      await run?.ended;
       vsockDevice?.kill();
       await vsockDevice?.ended;
       throw error;

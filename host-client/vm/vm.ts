@@ -90,7 +90,11 @@ export function recordEnd(directory: string, record: VmRecord, end: MachineEnd):
   }
   record.state = end.state;
   record.ended = end.reason;
-  writeVmRecord(directory, record);
+  try {
+    writeVmRecord(directory, record);
+  } catch {
+    // As on a full disk. The VM has ended all the same, and is shown as dead once its owner is gone.
+  }
   for (const socket of [stateFiles.vsock, stateFiles.vhostUser, stateFiles.qmp, stateFiles.ownerQmp]) {
     rmSync(join(directory, socket), { force: true });
   }

@@ -59,8 +59,8 @@ describe("QEMU's arguments", () => {
       { "node-name": "disk1", "read-only": false, file: { filename: '/odd, "name".img', "read-only": false } },
     ]);
     const devices = valuesOf(args, "-device");
-    expect(devices).toContain("virtio-blk-pci,drive=disk0,serial=vmapp-base");
-    expect(devices).toContain("virtio-blk-pci,drive=disk1,serial=vmapp-session");
+    expect(devices).toContain("virtio-blk-pci,drive=disk0,serial=vmapp-base,werror=report,rerror=report");
+    expect(devices).toContain("virtio-blk-pci,drive=disk1,serial=vmapp-session,werror=report,rerror=report");
   });
 
   test("vsock is vhost-device-vsock's or the kernel's", () => {
