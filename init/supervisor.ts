@@ -33,6 +33,8 @@ interface Supervised {
   /** times that it was started */
   starts: number;
   timer: NodeJS.Timeout | undefined;
+  /** it is ending, and is to be started again then */
+  resumed: boolean;
   /** standard output and standard error of a service whose output is prefixed, from its first start on */
   pipes: readonly [ServicePipe, ServicePipe] | undefined;
 }
@@ -61,6 +63,7 @@ export class Supervisor {
         startedMs: 0,
         starts: 0,
         timer: undefined,
+        resumed: false,
         pipes: undefined,
       }),
     );
@@ -73,6 +76,7 @@ export class Supervisor {
     const service = this.#services.find(({ spec }) => spec.name === name);
     if (service === undefined) return;
     clearTimeout(service.timer);
+    service.resumed = false;
     this.#handle(service, { type: "stop" });
     const { pid } = service;
     if (pid === undefined) return;
@@ -82,11 +86,12 @@ export class Supervisor {
     }, graceMs);
   }
 
-  /** Starts a service that was suspended or has ended for good. */
+  /** Starts a service that was suspended or has ended for good; one that is still ending, once it has ended. */
   resume(name: string): void {
     const service = this.#services.find(({ spec }) => spec.name === name);
-    if (service === undefined || service.pid !== undefined || this.#down) return;
-    this.#handle(service, { type: "start" });
+    if (service === undefined || this.#down) return;
+    if (service.pid === undefined) this.#handle(service, { type: "start" });
+    else service.resumed = service.state.phase === "stopped";
   }
 
   /** Every service, running or not. */
@@ -228,6 +233,8 @@ export class Supervisor {
     if (!wasStopped && service.spec.takesOver?.(ranMs) === true) return;
     this.#handle(service, { type: "ended", failed });
     if (!wasStopped) service.spec.onEnd?.(code);
+    if (service.resumed && !this.#down) this.#handle(service, { type: "start" });
+    service.resumed = false;
   }
 }
 

@@ -59,6 +59,17 @@ describe("PID 1", () => {
     expect((await guest.exec(["echo", "here"])).stdout.toString()).toBe("here\n");
   });
 
+  test("starts an app again that was asked for while it was ending", async () => {
+    const script = "trap 'sleep 1; echo ending; exit' TERM; echo up; while :; do sleep 0.1; done";
+    await using machine = await Contained.start({ app: { argv: ["sh", "-c", script], data: "/run/data" } });
+    await machine.says("app: up");
+    const wish = "echo $0 >/run/vmapp/app-wish && kill -HUP 1 && while [ -e /run/vmapp/app-wish ]; do sleep 0.01; done";
+    for (const what of ["stopped", "running"]) await machine.guest.exec(["sh", "-c", wish, what]);
+    expect(machine.console()).not.toContain("app: ending");
+    await until("the app is back", () => machine.console().split("app: up").length === 3);
+    expect((await machine.guest.exec(["echo", "here"])).stdout.toString()).toBe("here\n");
+  });
+
   test("hands nothing of its own environment on", async () => {
     await using machine = await Contained.start();
     const { guest } = machine;
