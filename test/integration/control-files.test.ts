@@ -261,3 +261,24 @@ test("files: rename across filesystems takes names along that are not UTF-8, and
     }
     await answersPing(peer);
   }));
+
+test.skipIf(process.getuid?.() !== 0)(
+  "files: rename of nothing onto a read-only filesystem names what is missing",
+  () =>
+    onPeer(async (peer, root) => {
+      const away = join(root, "away");
+      mkdirSync(away);
+      execFileSync("mount", ["-t", "tmpfs", "-o", "ro", "vmapp-test", away]);
+      try {
+        const rename = (from: string): Promise<Json | undefined> =>
+          peer.ask({ v: 1, t: "file_rename", id: "r", from: join(root, from), to: join(away, "f") });
+        expect(await rename("nothing")).toMatchObject({ t: "err", code: "not_found" });
+        writeFileSync(join(root, "f"), "f");
+        expect(await rename("f")).toMatchObject({ t: "err", code: "denied", msg: expect.stringContaining("EROFS") });
+        expect(readFileSync(join(root, "f"), "utf8")).toBe("f");
+        await answersPing(peer);
+      } finally {
+        execFileSync("umount", [away]);
+      }
+    }),
+);

@@ -42,7 +42,8 @@ async function moveAcross(from: string, to: string): Promise<void> {
     await copyTree(from, temporary);
     await moveWithin(temporary, to);
   } catch (cause) {
-    await rm(temporary, { recursive: true, force: true });
+    // On a read-only filesystem even this fails; what is told is the cause.
+    await rm(temporary, { recursive: true, force: true }).catch(() => {});
     throw systemFailure("rename", cause);
   }
   await rm(from, { recursive: true }).catch((cause: unknown) => {
