@@ -16,6 +16,8 @@ export interface ServiceSpec {
   readonly cwd?: string;
   /** whom it runs as; root when absent */
   readonly credentials?: Credentials | undefined;
+  /** what its processes get for oom_score_adj: the lower, the later the kernel ends them for want of memory; 0 when absent */
+  readonly oomScoreAdjust?: number;
   /** hears how each run ended: the exit code, or null after a signal */
   readonly onEnd?: (code: number | null) => void;
   /** Hears of an unwanted end after so many milliseconds; true when it has replaced the service, which then is not restarted. */
@@ -29,6 +31,9 @@ export function agentCommand(
 ): ServiceSpec["argv"] {
   return [...executable, "agent", ...agentArguments];
 }
+
+/** the agent gives itself the same */
+const lastToBeEnded = -900;
 
 export function declaredServices({
   self,
@@ -61,6 +66,7 @@ export function declaredServices({
       restart: "always",
       output: "console",
       carriesSessions: false,
+      oomScoreAdjust: lastToBeEnded,
     },
   ];
 }

@@ -2,6 +2,7 @@
  * Runs the declared services as `supervision.ts` decides. It owns the processes that it starts: Bun waits for them, and
  * {@link Supervisor.owns} tells the reaper to leave them alone.
  */
+import { writeFileSync } from "node:fs";
 import { withCredentials } from "#sys/credentials.ts";
 import { type Log, logOutput } from "#sys/log.ts";
 import { sendSignal } from "#sys/process.ts";
@@ -193,6 +194,7 @@ export class Supervisor {
       service.pid = child.pid;
       service.startedMs = performance.now();
       service.starts++;
+      if (spec.oomScoreAdjust !== undefined) adjustOomScore(child.pid, spec.oomScoreAdjust);
       this.#onChange();
     } catch (error) {
       this.#log.error("service cannot be started", {
@@ -241,4 +243,12 @@ export class Supervisor {
 async function writeToConsole(lines: Uint8Array): Promise<void> {
   logOutput.write(lines);
   await logOutput.drained();
+}
+
+function adjustOomScore(pid: number, adjust: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, String(adjust));
+  } catch {
+    // Not privileged, as in a container, or the process has ended already.
+  }
 }

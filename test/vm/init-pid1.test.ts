@@ -97,6 +97,17 @@ describe("PID 1 in a guest", () => {
     expect(Math.min(...pauses)).toBeLessThan(2);
   }, 90_000);
 
+  test("has the kernel end its services last when memory runs out, and what a session runs like any program", async () => {
+    const scores = await shell(`
+      for role in bridge agent; do
+        for p in $(pidof vmapp-init); do
+          tr '\\0' '\\n' </proc/$p/cmdline | grep -qx $role && echo $role $(cat /proc/$p/oom_score_adj)
+        done
+      done
+      echo session $(cat /proc/self/oom_score_adj)`);
+    expect(scores).toBe("bridge -900\nagent -900\nsession 0\n");
+  });
+
   test("hands nothing on of what the kernel made of its command line", async () => {
     const names = await shell("tr '\\0' '\\n' </proc/$PPID/environ | cut -d= -f1 | sort");
     expect(names.trim().split("\n")).toEqual([
