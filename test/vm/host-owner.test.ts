@@ -116,6 +116,19 @@ describe("a start that is given up", () => {
     await expectHelpersGone(record);
     expect(recordOf("given-up").state).toBe("stopped");
   }, 60_000);
+
+  test("by SIGINT in the background, leaves nothing running, and ends with the signal's status", async () => {
+    useOwnStateRoot();
+    const starter = spawnCli(["run", "--name", "called-off", "--detach", ...startTimeout]);
+    const directory = join(useOwnStateRoot(), "vmapp", "called-off");
+    while (readVmRecord(directory)?.qemu === undefined && starter.exitCode === null) await Bun.sleep(20);
+    const record = recordOf("called-off");
+    starter.kill("SIGINT");
+    expect(await starter.exited).toBe(130);
+    await expectHelpersGone(record);
+    expect(await waitForProcessEnd(record.owner, orphanLimitMs)).toBe(true);
+    expect(recordOf("called-off").state).toBe("stopped");
+  }, 60_000);
 });
 
 describe("a guest that does not come up", () => {

@@ -73,8 +73,8 @@ Examples:
   vmapp run --disk work.img:4G               changes are kept in work.img`,
     )
     .action(async (argv: string[], options: RunOptions) => {
-      if (options.detach) await runDetached(argv, options);
-      else process.exitCode = await runForeground(argv, options);
+      const run = options.detach ? runDetached : runForeground;
+      process.exitCode = await run(argv, options);
     });
 }
 
@@ -93,16 +93,24 @@ function startOptions(options: RunOptions): StartVmOptions & { timeoutMs: number
   };
 }
 
-async function runDetached(argv: readonly string[], options: RunOptions): Promise<void> {
+async function runDetached(argv: readonly string[], options: RunOptions): Promise<number> {
   if (argv.length > 0) {
     throw new VmError("bad_option", "--detach takes no command; start the VM, then use: vmapp exec NAME -- COMMAND");
   }
   const givenUp = new AbortController();
-  const undo = onStopSignal(() => givenUp.abort());
+  let stoppedBy: StopSignal | undefined;
+  const undo = onStopSignal((signal) => {
+    stoppedBy ??= signal;
+    givenUp.abort();
+  });
   try {
     const { name, readyAfterMs } = await startDetached(startOptions(options), givenUp.signal);
     note(`${name} answers after ${(readyAfterMs / 1000).toFixed(1)} s`);
     await printLine(name);
+    return 0;
+  } catch (error) {
+    if (stoppedBy === undefined) throw error;
+    return signalStatus(stoppedBy);
   } finally {
     undo();
   }
