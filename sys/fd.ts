@@ -10,6 +10,7 @@ const F_GETFL = 3;
 const F_SETFL = 4;
 const F_DUPFD_CLOEXEC = 1030;
 const F_SETPIPE_SZ = 1031;
+const F_GETPIPE_SZ = 1032;
 const FD_CLOEXEC = 1;
 
 export interface Pipe {
@@ -41,6 +42,11 @@ export function duplicateFd(fd: number): number {
 /** Asks for a larger kernel buffer; the kernel may refuse (a user's pipe budget), which is no error for the caller. */
 export function tryPipeSize(fd: number, bytes: number): boolean {
   return libc.fcntl(fd, F_SETPIPE_SZ, bytes) >= 0;
+}
+
+/** What a pipe can hold, in bytes; 0 for what is no pipe. */
+export function pipeSize(fd: number): number {
+  return Math.max(0, libc.fcntl(fd, F_GETPIPE_SZ, 0));
 }
 
 export function closeFd(fd: number): void {

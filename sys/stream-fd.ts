@@ -1,7 +1,7 @@
 /** A descriptor of a child (pipe end or pty master) as something to read from or write to, with back-pressure. */
 
 import { SysError } from "./errors.ts";
-import { closeFd, readFd, setNonBlocking, WOULD_BLOCK, writeFd } from "./fd.ts";
+import { closeFd, pipeSize, readFd, setNonBlocking, WOULD_BLOCK, writeFd } from "./fd.ts";
 import { Watch } from "./poller.ts";
 
 /** Owns a non-blocking descriptor, and one waiter for its readiness at a time. */
@@ -65,6 +65,11 @@ export class FdReader extends OwnedFd {
       if (error instanceof SysError && error.code === "EIO") return 0;
       throw error;
     }
+  }
+
+  /** what the pipe can hold, in bytes; 0 for a terminal, and when closed */
+  get pipeBytes(): number {
+    return this.closed ? 0 : pipeSize(this.fd);
   }
 
   /** Resolves when a read will not block, when nudged, or when the reader is closed. One waiter at a time. */

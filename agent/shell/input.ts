@@ -44,8 +44,8 @@ export class FrameLoop {
     this.#disconnected = disconnected;
   }
 
-  /** Starts reading; frames that arrived behind `start` come first. */
-  start({ command, stdin }: { command: Command; stdin: StdinQueue }): void {
+  /** Starts reading; frames that arrived behind `start` come first. Of a session that has ended, none is applied. */
+  start({ command, stdin }: { command?: Command; stdin?: StdinQueue } = {}): void {
     this.#command = command;
     this.#stdin = stdin;
     const socket = this.#socket;

@@ -5,6 +5,9 @@ import { encodeFrame, type ShellFrame } from "#protocol/shell/frames.ts";
 /** output that may wait for a slow client, in bytes */
 const maxQueuedBytes = 256 * 1024;
 
+/** what one `window` frame can say: only a client that sends without credit could be owed more */
+const maxWindowBytes = 0xffffffff;
+
 /** how long a client may take to close its side after the last frame */
 const lingerMs = 2_000;
 
@@ -12,6 +15,8 @@ export class ClientLink {
   readonly #socket: Socket;
   #queuedBytes = 0;
   #waiting: (() => void)[] = [];
+  /** stdin credit that the client has not been told of */
+  #owedBytes = 0;
 
   constructor(socket: Socket) {
     this.#socket = socket;
@@ -51,6 +56,15 @@ export class ClientLink {
     this.write(frames.length === 1 ? encodeFrame(frames[0] as ShellFrame) : Buffer.concat(frames.map(encodeFrame)));
   }
 
+  /** Returns stdin credit. A client that does not read is owed it, and told in one frame when there is room. */
+  grant(bytes: number): void {
+    const isOwed = this.#owedBytes > 0;
+    this.#owedBytes += bytes;
+    if (isOwed) return;
+    if (this.hasRoom) this.#payOwed();
+    else void this.room().then(() => this.#payOwed());
+  }
+
   /** Whether more output may be read for this client. */
   get hasRoom(): boolean {
     return this.#queuedBytes < maxQueuedBytes;
@@ -84,6 +98,12 @@ export class ClientLink {
   /** Closes without a further word. */
   destroy(): void {
     this.#socket.destroy();
+  }
+
+  #payOwed(): void {
+    const bytes = Math.min(this.#owedBytes, maxWindowBytes);
+    this.#owedBytes = 0;
+    this.send({ type: "window", bytes });
   }
 
   #wake(): void {

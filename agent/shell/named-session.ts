@@ -3,7 +3,7 @@
  * from it. States: running → ended; with or without a client in both.
  */
 import type { RawFrameDecoder } from "#protocol/shell/frames.ts";
-import { initialCredit, type ResolvedStart } from "#protocol/shell/start.ts";
+import type { ResolvedStart } from "#protocol/shell/start.ts";
 import type { Log } from "#sys/log.ts";
 import type { FdReader } from "#sys/stream-fd.ts";
 import type { Peer } from "../service.ts";
@@ -12,7 +12,7 @@ import { FrameLoop } from "./input.ts";
 import { ClientLink } from "./link.ts";
 import { OutputRing } from "./ring.ts";
 import { StdinQueue } from "./stdin.ts";
-import { drain, exitCode } from "./teardown.ts";
+import { drain, exitCode, floodWatch } from "./teardown.ts";
 
 /** how far the command may run ahead of a client that is attached, in bytes */
 const maxAheadBytes = 256 * 1024;
@@ -116,13 +116,18 @@ export class NamedSession {
     this.#attachment = attachment;
     this.#release();
 
-    this.#stdin.serve({ flow: start.flow, grant: (bytes) => link.send({ type: "window", bytes }) });
+    this.#stdin.serve({ flow: start.flow, grant: (bytes) => link.grant(bytes) });
     const started = { type: "started" } as const;
-    if (start.flow) link.send({ type: "window", bytes: initialCredit }, started);
+    if (start.flow) link.send({ type: "window", bytes: this.#stdin.credit }, started);
     else link.send(started);
     link.send({ type: "offset", position: BigInt(cursor) });
-    if (this.#exitCode === undefined) this.#command.resize(start);
-    input.start({ command: this.#command, stdin: this.#stdin });
+    if (this.#exitCode === undefined) {
+      this.#command.resize(start);
+      input.start({ command: this.#command, stdin: this.#stdin });
+    } else {
+      // Its process group may be somebody else's by now.
+      input.start();
+    }
     void this.#feed(attachment);
   }
 
@@ -134,7 +139,8 @@ export class NamedSession {
     const status = await exited;
     stdout.nudge();
     stderr?.nudge();
-    await drain({ outputDone: Promise.all(pumps), waiting: () => this.#isBehind(), over: () => false });
+    const over = floodWatch({ command: this.#command, bytesRead: () => this.#ring.end });
+    await drain({ outputDone: Promise.all(pumps), waiting: () => this.#isBehind(), over });
     this.#stdin.close();
     stdout.close();
     stderr?.close();
@@ -193,7 +199,9 @@ export class NamedSession {
   }
 
   #isBehind(): boolean {
-    return this.#attachment !== undefined && this.#ring.end - this.#attachment.cursor >= maxAheadBytes;
+    if (this.#attachment === undefined) return false;
+    const { cursor } = this.#attachment;
+    return this.#ring.end - cursor >= maxAheadBytes || this.#ring.isCrowdedBehind(cursor);
   }
 
   /** Lets the pumps look again whether they may read. */

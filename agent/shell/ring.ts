@@ -29,18 +29,26 @@ export class OutputRing {
     return this.#end;
   }
 
-  /** Keeps a copy of `bytes`; the oldest pieces go when the ring is full. */
+  /** Keeps a copy of `bytes`; the oldest go when the ring is full. */
   append(type: OutputPiece["type"], bytes: Uint8Array): void {
     const last = this.#pieces.at(-1);
     if (last?.type === type && last.bytes.length + bytes.length <= joinBelowBytes)
       this.#pieces[this.#pieces.length - 1] = { ...last, bytes: Buffer.concat([last.bytes, bytes]) };
     else this.#pieces.push({ type, position: this.#end, bytes: new Uint8Array(bytes) });
     this.#end += bytes.length;
-    while (this.#end - this.#start > ringBytes || this.#pieces.length > maxPieces) {
-      const oldest = this.#pieces.shift();
-      if (oldest === undefined) break;
-      this.#start = oldest.position + oldest.bytes.length;
+    const firstKept = Math.max(this.#start, this.#end - ringBytes, this.#pieces.at(-maxPieces)?.position ?? 0);
+    for (let oldest = this.#pieces[0]; oldest !== undefined && oldest.position < firstKept; oldest = this.#pieces[0]) {
+      const surplus = firstKept - oldest.position;
+      if (surplus >= oldest.bytes.length) this.#pieces.shift();
+      else this.#pieces[0] = { ...oldest, position: firstKept, bytes: oldest.bytes.subarray(surplus) };
     }
+    this.#start = firstKept;
+  }
+
+  /** Whether what follows `position` is in so many pieces that further ones would soon push it out, however few bytes they have. */
+  isCrowdedBehind(position: number): boolean {
+    const middle = this.#pieces.at(-maxPieces / 2);
+    return middle !== undefined && middle.position >= position;
   }
 
   /** What is kept from `position` on, up to the end of its piece; undefined at the end. */

@@ -81,7 +81,7 @@ class Session {
       log,
       disconnected: () => this.#hangUp(),
     });
-    this.#stdin.serve({ flow: start.flow, grant: (bytes) => link.send({ type: "window", bytes }) });
+    this.#stdin.serve({ flow: start.flow, grant: (bytes) => link.grant(bytes) });
     const started = { type: "started" } as const;
     if (start.flow) link.send({ type: "window", bytes: initialCredit }, started);
     else link.send(started);
@@ -101,7 +101,7 @@ class Session {
     if (this.#state === "running") {
       this.#state = "draining";
       const link = this.#link;
-      const flooded = floodWatch(this.#progress);
+      const flooded = floodWatch({ command: this.#command, bytesRead: () => this.#progress.bytesRead });
       await drain({
         outputDone: Promise.all(pumps),
         waiting: () => link.queuedBytes > 0,

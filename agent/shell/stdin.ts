@@ -5,20 +5,16 @@
 import { initialCredit } from "#protocol/shell/start.ts";
 import type { FdWriter } from "#sys/stream-fd.ts";
 
-interface QueuedPayload {
-  readonly bytes: Uint8Array;
-  /** returns the payload's credit to the client that sent it */
-  readonly grant: ((bytes: number) => void) | undefined;
-}
-
 export class StdinQueue {
   readonly #writer: FdWriter;
   readonly #tty: boolean;
   /** runs when a payload was taken, so that one that waits may follow */
   readonly #resumed: () => void;
-  readonly #payloads: QueuedPayload[] = [];
+  readonly #payloads: Uint8Array[] = [];
   #grant: ((bytes: number) => void) | undefined;
   #queuedBytes = 0;
+  /** queued for a former client beyond what any client may be granted */
+  #excessBytes = 0;
   #ended = false;
   #writing = false;
 
@@ -29,12 +25,18 @@ export class StdinQueue {
   }
 
   /**
-   * Takes input from this client from now on. `grant` tells it that as many bytes may follow; it is only called with flow
-   * control. On a pty a new client may type even when the former one had ended its input.
+   * Takes input from this client from now on. `grant` tells it that as many bytes may follow, beyond its first `credit`; it
+   * is only called with flow control. On a pty a new client may type even when the former one had ended its input.
    */
   serve({ flow, grant }: { flow: boolean; grant: (bytes: number) => void }): void {
     this.#grant = flow ? grant : undefined;
+    this.#excessBytes = Math.max(0, this.#queuedBytes - initialCredit);
     if (this.#tty && !this.#writer.closed) this.#ended = false;
+  }
+
+  /** What a new client may send: less than all while input of a former one waits, so that its own never has to. */
+  get credit(): number {
+    return Math.max(0, initialCredit - this.#queuedBytes);
   }
 
   /** Whether a payload of that size has to wait in the reading loop: only for a client beyond its credit. */
@@ -45,7 +47,7 @@ export class StdinQueue {
   /** Queues a payload. Input after `end` is dropped, its credit not returned. */
   push(payload: Uint8Array): void {
     if (this.#ended || payload.length === 0) return;
-    this.#payloads.push({ bytes: payload, grant: this.#grant });
+    this.#payloads.push(payload);
     this.#queuedBytes += payload.length;
     void this.#drain();
   }
@@ -73,12 +75,18 @@ export class StdinQueue {
     this.#writing = true;
     for (let payload = this.#payloads.shift(); payload !== undefined; payload = this.#payloads.shift()) {
       // A command that closed its stdin drops the rest; the credit comes back all the same.
-      await this.#writer.write(payload.bytes);
-      this.#queuedBytes = Math.max(0, this.#queuedBytes - payload.bytes.length);
-      payload.grant?.(payload.bytes.length);
+      await this.#writer.write(payload);
+      this.#queuedBytes = Math.max(0, this.#queuedBytes - payload.length);
+      this.#giveBack(payload.length);
       this.#resumed();
     }
     this.#writing = false;
     if (this.#ended && !this.#tty) this.#writer.close();
+  }
+
+  #giveBack(bytes: number): void {
+    const excess = Math.min(bytes, this.#excessBytes);
+    this.#excessBytes -= excess;
+    if (bytes > excess) this.#grant?.(bytes - excess);
   }
 }

@@ -1,12 +1,11 @@
 /** How a session ends ("Exit and teardown"): the drain after an exit, and the hang-up after a disconnect. */
 import type { ExitStatus } from "#sys/spawn.ts";
 import type { Command } from "./command.ts";
-import type { OutputProgress } from "./output.ts";
 
 /** how long output may stay open after the command exited while nothing waits for the client */
 const drainMs = 200;
-/** what the command's pipes or terminal can hold at its exit, so what may be cut only after this much was read */
-const capacityBytes = 512 * 1024;
+/** more than a terminal can hold of its output */
+const terminalBytes = 128 * 1024;
 /** between SIGHUP and SIGKILL */
 const hangupGraceMs = 2_000;
 const pollMs = 20;
@@ -52,10 +51,19 @@ export async function drain({
  * Tells, from the exit on, when a background child floods the output: more was read than the command can have left
  * behind, and the drain's time is over.
  */
-export function floodWatch(progress: OutputProgress): () => boolean {
-  const readAtExit = progress.bytesRead;
+export function floodWatch({
+  command,
+  bytesRead,
+}: {
+  command: Command;
+  /** output that was read so far */
+  bytesRead: () => number;
+}): () => boolean {
+  // Asked for now: a command may have made its pipes larger.
+  const left = command.stdout.pipeBytes + (command.stderr?.pipeBytes ?? 0) || terminalBytes;
+  const lastByte = bytesRead() + left;
   const exitedAt = performance.now();
-  return () => progress.bytesRead - readAtExit > capacityBytes && performance.now() - exitedAt > drainMs;
+  return () => bytesRead() > lastByte && performance.now() - exitedAt > drainMs;
 }
 
 /** The client is gone: SIGHUP to the group, up to 2 s, SIGKILL to what is left of it. Resolves when that is done. */

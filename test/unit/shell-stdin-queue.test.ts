@@ -208,7 +208,43 @@ describe("a session's stdin queue", () => {
     });
     made.queue.push(payload(5));
     expect((await made.readAll(8)).length).toBe(8);
-    await eventually("the credit of each client", () => made.granted === 3 && second === 5);
+    await eventually("all of the credit", () => second === 8);
+  });
+
+  test("a further client has the credit that input of the former one leaves, and gets the rest as that is written", async () => {
+    const made = bench();
+    made.queue.push(payload(pipeBytes));
+    made.queue.push(payload(100_000));
+    await eventually("a full pipe", () => made.granted === pipeBytes);
+    let granted = made.queue.credit;
+    expect(granted).toBe(262_144 - 100_000);
+    made.queue.serve({
+      flow: true,
+      grant: (bytes) => {
+        granted += bytes;
+      },
+    });
+    expect(made.queue.wouldBlock(granted)).toBe(false);
+    await made.readAll(pipeBytes + 100_000);
+    await eventually("the whole credit", () => granted === 262_144);
+    expect(made.granted).toBe(pipeBytes);
+  });
+
+  test("a further client is never granted more than the queue takes, whatever the former one had sent", async () => {
+    const made = bench({ flow: false });
+    made.queue.push(payload(1_000_000));
+    await settle();
+    let granted = made.queue.credit;
+    expect(granted).toBe(0);
+    made.queue.serve({
+      flow: true,
+      grant: (bytes) => {
+        granted += bytes;
+      },
+    });
+    await made.readAll(1_000_000);
+    await eventually("the whole credit", () => granted > 0);
+    expect(granted).toBe(262_144);
   });
 
   test("closing drops what waits and lets go of the descriptor", async () => {
