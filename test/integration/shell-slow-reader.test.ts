@@ -4,6 +4,7 @@ import type { ShellSession } from "#host/clients/shell/session.ts";
 import { Guest } from "#host/guest.ts";
 import { type LocalAgent, startLocalAgent } from "#test/shell/agent.ts";
 import { childrenOf, eventually, isAlive } from "#test/shell/processes.ts";
+import { RawClient } from "#test/shell/raw-client.ts";
 
 setDefaultTimeout(60_000);
 
@@ -62,6 +63,28 @@ test("to input that comes after the command's end", async () => {
   for (const session of sessions) session.stdin.end("late\n");
   await Bun.sleep(200);
   expect(await Promise.all(sessions.map(readAll))).toEqual([whole, whole]);
+});
+
+test("to a command that has made its pipe larger, and ended while it was full", async () => {
+  const script = `
+    import { tryPipeSize } from ${JSON.stringify(Bun.fileURLToPath(import.meta.resolve("#sys/fd.ts")))};
+    import { writeSync } from "node:fs";
+    tryPipeSize(1, 1 << 20);
+    writeSync(1, Buffer.alloc(700_000));
+    Bun.sleepSync(300);
+    writeSync(1, Buffer.alloc(1_000_000));
+    process.exit(6);`;
+  const client = await RawClient.start(agent.directory, { argv: [process.execPath, "-e", script] });
+  await client.started();
+  client.socket.pause();
+  await Bun.sleep(1_500);
+  client.socket.on("data", () => {
+    client.socket.pause();
+    setTimeout(() => client.socket.resume(), 50);
+  });
+  client.socket.resume();
+  expect(await client.exit()).toBe(6);
+  expect(client.stdout.length).toBe(1_700_000);
 });
 
 test("and yet a signal reaches a command whose output nobody reads", async () => {

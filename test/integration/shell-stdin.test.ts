@@ -1,7 +1,7 @@
 /** "Stdin flow control", and the stdin and stdinEOF rows of "Frame types", against a real agent. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import { maxPayloadBytes } from "#protocol/shell/frames.ts";
+import { encodeFrame, maxPayloadBytes } from "#protocol/shell/frames.ts";
 import type { ShellStart } from "#protocol/shell/start.ts";
 import { type LocalAgent, startLocalAgent } from "#test/shell/agent.ts";
 import { childrenOf, eventually, groupMembers, isAlive, residentBytes } from "#test/shell/processes.ts";
@@ -157,6 +157,21 @@ describe("a client that overruns its credit", () => {
     client.vanish();
     await eventually("the command to be gone", () => !isAlive(pid) && groupMembers(pid).length === 0, 5_000);
     await stillAnswers();
+  });
+
+  test("and does not read is told of its credit in few frames, however many payloads it sent", async () => {
+    const client = await open({ argv: ["sh", "-c", "cat > /dev/null"], flow: true });
+    client.socket.pause();
+    const payloads = 300_000;
+    const payload = encodeFrame({ type: "stdin", bytes: Uint8Array.of(1) });
+    client.sendBytes(Buffer.alloc(payloads * payload.length, payload));
+    await eventually("all to be taken", () => client.socket.writableLength === 0);
+    await Bun.sleep(300);
+    client.socket.resume();
+    await client.until(() => client.granted === window + payloads);
+    expect(client.frames.length).toBeLessThan(payloads / 2);
+    client.send({ type: "stdinEof" });
+    expect(await client.exit()).toBe(0);
   });
 
   test("and ends its side meanwhile is noticed as well", async () => {
