@@ -33,7 +33,7 @@ export async function runAgent(args: readonly string[], { build }: { build: stri
     updates: takeUpdateHost(),
   });
   const listeners = new Listeners();
-  process.on("SIGTERM", () => leave(listeners.close(shell)));
+  process.on("SIGTERM", () => leave(Promise.all([listeners.close(shell), control.breakOff()])));
   process.on("SIGHUP", () => {
     log.info("another agent takes over; sessions go on here until they end");
     control.drain();
@@ -47,11 +47,11 @@ export async function runAgent(args: readonly string[], { build }: { build: stri
 }
 
 /**
- * Ends the agent once its sessions have told their clients how their commands ended: when the machine goes down, PID 1
+ * Ends the agent once uploads are cleared away and its sessions have told their clients how their commands ended: when the machine goes down, PID 1
  * has ended the commands by the time that it asks the agent.
  */
-function leave(sessionsOver: Promise<void>): void {
-  void sessionsOver.then(() => process.exit(0));
+function leave(over: Promise<unknown>): void {
+  void over.then(() => process.exit(0));
   setTimeout(() => process.exit(0), lastWordsMs);
 }
 

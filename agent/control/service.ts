@@ -55,6 +55,8 @@ export interface UpdateHost {
 export interface ControlService extends Service {
   /** Ends every session once the request under way is answered: another agent is to take over. */
   drain(): void;
+  /** Breaks off every session, so that nothing half-written stays; resolves when that is done. */
+  breakOff(): Promise<void>;
 }
 
 /** The control daemon on port 1337: `vphoned` protocol v1 with the profile and extensions of docs/control.md. */
@@ -113,6 +115,10 @@ export function createControlService({
     },
     drain() {
       for (const session of sessions) session.stop();
+    },
+    async breakOff() {
+      for (const session of sessions) session.breakOff();
+      await Promise.all([...sessions].map(({ ended }) => ended));
     },
   };
 }

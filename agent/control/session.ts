@@ -35,7 +35,7 @@ export interface SessionOptions {
 /** Serves a connection from its first byte to its end. */
 export function startSession(options: SessionOptions): RunningSession {
   const session = new Session(options);
-  return { ended: session.run(), stop: () => session.stop() };
+  return { ended: session.run(), stop: () => session.stop(), breakOff: () => session.breakOff() };
 }
 
 export interface RunningSession {
@@ -43,6 +43,8 @@ export interface RunningSession {
   readonly ended: Promise<void>;
   /** Ends the session once the request under way is answered. */
   stop(): void;
+  /** Ends the session at once; an upload under way fails and is cleared away. */
+  breakOff(): void;
 }
 
 type Verdict = "go on" | "close";
@@ -102,6 +104,11 @@ class Session {
   stop(): void {
     this.#stopping = true;
     if (!this.#busy) this.#reader.end();
+  }
+
+  breakOff(): void {
+    this.#stopping = true;
+    this.#reader.end();
   }
 
   async #serve(context: SessionContext): Promise<void> {

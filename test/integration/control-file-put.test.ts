@@ -2,11 +2,24 @@
 import { expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { lstatSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ports, unixSocketName } from "#protocol/ports.ts";
 import { get, onPeer, put, sha256 } from "../control/file-requests.ts";
-import { frame } from "../control/raw-peer.ts";
+import { frame, RawPeer } from "../control/raw-peer.ts";
 import { answersPing, closedAndServing } from "../control/still-answers.ts";
+import { startLocalAgent } from "../shell/agent.ts";
 
 test("files: an empty file both ways", () =>
   onPeer(async (peer, root) => {
@@ -215,3 +228,20 @@ test.skipIf(process.getuid?.() !== 0)("files: a filesystem that does not count i
     }
   }),
 );
+
+test("files: an agent that is asked to end in mid-put leaves nothing of it", async () => {
+  await using agent = await startLocalAgent();
+  const root = mkdtempSync(join(tmpdir(), "vmapp-files-"));
+  try {
+    const peer = await RawPeer.connect(join(agent.directory, unixSocketName(ports.control)));
+    await peer.ask({ v: 1, t: "hello" });
+    peer.sendBytes(frame({ v: 1, t: "file_put", id: "p", path: join(root, "f"), size: 1000 }));
+    peer.sendBytes(randomBytes(500));
+    while (readdirSync(root).length === 0) await Bun.sleep(5);
+    process.kill(agent.pid, "SIGTERM");
+    expect(await peer.endsWithin(10_000)).toBe(true);
+    expect(readdirSync(root)).toEqual([]);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}, 30_000);
