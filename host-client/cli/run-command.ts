@@ -17,17 +17,21 @@ export async function runCommand(guest: GuestLink, start: ShellStart, { stdin }:
   else session.stdin.end();
   // Disconnecting makes the exit fail too, so the output's own failure has to be remembered.
   let outputFailure: unknown;
-  const copy = async (from: Readable, to: () => NodeJS.WriteStream): Promise<void> => {
+  const copy = async (from: Readable, to: () => NodeJS.WriteStream, name: string): Promise<void> => {
     try {
       for await (const chunk of from as AsyncIterable<Uint8Array>) await writeOut(to(), chunk);
     } catch (error) {
-      outputFailure ??= error;
+      outputFailure ??=
+        error instanceof OutputClosed ? error : new Error(`cannot write to ${name}: ${(error as Error).message}`);
       session.disconnect();
     }
   };
   try {
     // A session that fails has output to show, too.
-    await Promise.all([copy(session.stdout, standardOutput), copy(session.stderr, standardError)]);
+    await Promise.all([
+      copy(session.stdout, standardOutput, "standard output"),
+      copy(session.stderr, standardError, "standard error"),
+    ]);
     const { code } = await session.exit;
     if (outputFailure !== undefined) throw outputFailure;
     return code;

@@ -134,6 +134,21 @@ describe("vmapp exec", () => {
     await expectServes();
   });
 
+  test("a full disk under its output is an error that names the output", async () => {
+    for (const [redirection, name] of [
+      [">", "standard output"],
+      ["2>", "standard error"],
+    ] as const) {
+      const script = `"$@" ${redirection} /dev/full`;
+      const command = cliCommand(["exec", agent.target, "--", "sh", "-c", "echo a; echo b >&2"]);
+      const child = Bun.spawn(["bash", "-c", script, "bash", ...command], { stdout: "ignore", stderr: "pipe" });
+      const [code, stderr] = await Promise.all([child.exited, new Response(child.stderr).text()]);
+      expect([name, code]).toEqual([name, 255]);
+      if (redirection === ">") expect(stderr).toContain(`cannot write to ${name}: ENOSPC`);
+    }
+    await expectServes();
+  });
+
   test("signals go to the command", async () => {
     const script = 'trap "echo caught; exit 3" TERM; echo ready; while :; do sleep 0.05; done';
     const child = spawnCli(["exec", agent.target, "--", "sh", "-c", script]);
@@ -152,9 +167,14 @@ describe("vmapp exec", () => {
     const bad = await runCli(["exec", "ftp:x", "--", "true"]);
     expect(bad.code).toBe(255);
     expect(bad.stderr).toContain('"ftp:x"');
-    const usage = await runCli(["exec", agent.target]);
-    expect(usage.code).toBe(255);
-    expect(usage.stderr).toContain("command");
+    for (const words of [
+      ["exec", agent.target],
+      ["exec", agent.target, "--"],
+    ]) {
+      const usage = await runCli(words);
+      expect(usage.code).toBe(255);
+      expect(usage.stderr).toContain("command");
+    }
     await expectServes();
   });
 });

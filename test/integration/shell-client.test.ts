@@ -228,6 +228,16 @@ describe("a client whose reader is behind", () => {
   });
 });
 
+test("a start that no frame can carry fails the session, and closes its connection", async () => {
+  await using agent = new ScriptedAgent(() => {});
+  const session = await Guest.connect(agent.target).shell({ argv: ["echo", "x".repeat(1 << 20)] });
+  const error = await failure(session.exit);
+  expect(error.code).toBe("refused");
+  expect(error.message).toStartWith("the command and its environment cannot be sent: a payload of ");
+  await eventually("the connection to be closed", () => agent.peer.ended);
+  expect(agent.peer.received).toEqual([]);
+});
+
 test("what a client writes after the session's end is dropped, not an error that nobody handles", async () => {
   await using agent = new ScriptedAgent((peer) => peer.send(window, started, { type: "exit", code: 0 }));
   const session = await open(agent);

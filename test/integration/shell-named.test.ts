@@ -5,6 +5,7 @@ import { dial } from "#host/transport/dial.ts";
 import { ports } from "#protocol/ports.ts";
 import { encodeFrame } from "#protocol/shell/frames.ts";
 import { encodeStart, type ShellStart } from "#protocol/shell/start.ts";
+import { runCli } from "#test/host/cli.ts";
 import { type LocalAgent, startLocalAgent } from "#test/shell/agent.ts";
 import { isAlive } from "#test/shell/processes.ts";
 import { RawClient } from "#test/shell/raw-client.ts";
@@ -177,6 +178,14 @@ describe("a named session", () => {
     }
     expect((await session.exit).code).toBe(4);
     expect(bytes).toBeLessThan(4 * 1024 * 1024);
+  });
+
+  test("whose name would steer a terminal is listed with its control characters in words", async () => {
+    const session = await open({ argv: ["true"], session: "red\x1b[31m" });
+    await readAll(session);
+    const { stdout } = await runCli(["sessions", agent.target]);
+    expect(stdout).toContain("red\\x1b[31m ");
+    expect(stdout).not.toContain("\x1b");
   });
 
   test("that has ended does not signal what may be another's process group by now", async () => {

@@ -36,6 +36,8 @@ Examples:
     .action(async (target: string, words: string[], options: ExecOptions) => {
       // What follows the target is passed through untouched, so the separator is still there.
       const argv = words[0] === "--" ? words.slice(1) : words;
+      if (argv.length === 0)
+        throw new Error(`no command to run in ${target}; write one after --, or: vmapp shell ${target}`);
       const stdin = options.interactive ?? false;
       if (options.tty && stdin && !process.stdin.isTTY) throw new Error("the input device is not a TTY; leave out -t");
       const run = options.tty ? runOnTerminal : runCommand;

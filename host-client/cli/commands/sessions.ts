@@ -6,6 +6,7 @@ import { GuestLink } from "../../guest-link.ts";
 import { formatBytes } from "../byte-size.ts";
 import { printLine } from "../output.ts";
 import { formatTable } from "../table.ts";
+import { visible } from "../visible.ts";
 
 export function sessionsCommand(): Command {
   return new Command("sessions")
@@ -29,7 +30,7 @@ The exit status of one that has ended is kept for some minutes.`,
 
 function table(sessions: readonly NamedSessionInfo[]): string {
   const rows = sessions.map(({ name, attached, exitCode, pid, startedAt, outputBytes, argv }) => [
-    name,
+    visible(name),
     exitCode === undefined ? (attached ? "attached" : "detached") : `exited (${exitCode})`,
     String(pid),
     new Date(startedAt * 1000).toISOString().slice(0, 19).replace("T", " "),

@@ -106,8 +106,19 @@ class Session implements ShellSession {
     socket.on("end", () => this.#closed());
     socket.on("error", (cause) => this.#closed(cause));
     socket.on("close", () => this.#closed());
-    this.#send({ type: "start", payload: encodeStart({ ...start, flow: true }) });
+    this.#start(start);
     socket.resume();
+  }
+
+  #start(start: ShellStart): void {
+    try {
+      this.#send({ type: "start", payload: encodeStart({ ...start, flow: true }) });
+    } catch (cause) {
+      if (!(cause instanceof ShellFrameError)) throw cause;
+      this.#fail(
+        new ShellError("refused", `the command and its environment cannot be sent: ${cause.message}`, { cause }),
+      );
+    }
   }
 
   get position(): bigint | undefined {
