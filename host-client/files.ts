@@ -139,7 +139,8 @@ export class GuestFiles implements Disposable {
       sum.fileDone();
       return nothingLeftOut;
     }
-    const { folders, files, skipped, notUtf8 } = await pool.use((control) => guestTree(control, remote, root.mode));
+    const { folders, files, notUtf8, ...tree } = await pool.use((control) => guestTree(control, remote, root.mode));
+    const skipped = [...tree.skipped];
     const made: { readonly path: string; readonly mode: number }[] = [];
     for (const folder of folders) {
       const path = join(local, folder.path);
@@ -147,10 +148,15 @@ export class GuestFiles implements Disposable {
         made.push({ path, mode: folder.mode });
     }
     const sum = new ProgressSum(sizeOf(files), files.length, onProgress);
-    await sideBySide(files, pool.size, async ({ path, size, mode }) => {
+    await sideBySide(files, pool.size, async ({ path, size, mode, uncertain }) => {
       const from = posix.join(remote, path);
       const onBytes = (bytes: number): void => sum.moved(bytes);
-      await downloadFile({ pool, guest: this.guest, from, to: join(local, path), size, mode, onBytes });
+      try {
+        await downloadFile({ pool, guest: this.guest, from, to: join(local, path), size, mode, onBytes });
+      } catch (error) {
+        if (uncertain !== true || !(error instanceof ControlError) || error.code !== "refused") throw error;
+        skipped.push(path);
+      }
       sum.fileDone();
     });
     // Only now, and children first: a folder may be one that not even its owner may write to.

@@ -22,6 +22,8 @@ import type { Connection } from "#host/transport/connection.ts";
 import { dial } from "#host/transport/dial.ts";
 import { ports } from "#protocol/ports.ts";
 import { Daemon } from "../control/daemon.ts";
+import { frame } from "../control/raw-peer.ts";
+import { StockDaemon } from "../control/stock-daemon.ts";
 
 let local: string;
 beforeAll(() => {
@@ -129,6 +131,24 @@ test("a folder of the guest is copied although it holds links to nowhere and to 
   expect([...skipped].sort()).toEqual(["circle", "device", "nowhere-link"]);
   expect(readdirSync(back).sort()).toEqual(["file", "link"]);
   expect(seen.at(-1)).toEqual({ bytes: 10, totalBytes: 10, files: 2, totalFiles: 2 });
+});
+
+test("a link to nowhere in a stock daemon's folder is left out too, though it does not tell where its links lead", async () => {
+  await using daemon = await new StockDaemon({
+    answer: (peer, request) => {
+      if (request.t !== "file_list" || request.path === "/") return false;
+      const entry = { link_target_dir: false, size: 7, perm: "755", mtime: 1 };
+      const entries = ["link", "nowhere"].map((name) => ({ name, type: "link", ...entry }));
+      peer.sendBytes(frame({ v: 1, t: "ok", id: request.id, entries }));
+      return true;
+    },
+  }).listen();
+  daemon.files.set("/data/link", Buffer.from("content"));
+  using files = new GuestFiles(daemon.dial);
+  const back = join(local, "stock-links");
+  expect((await files.get("/data", back)).skipped).toEqual(["nowhere"]);
+  expect(readdirSync(back)).toEqual(["link"]);
+  await files.mkdir("/still-works");
 });
 
 test("names of the guest that are not UTF-8 are counted as left out", async () => {

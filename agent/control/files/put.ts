@@ -87,7 +87,7 @@ async function refuseEarly(path: string, folder: string, size: number): Promise<
   if (target?.isDirectory()) throw new RequestError("exists", `rename failed: ${path} is a folder`);
   const free = await freeBytes(folder);
   if (free !== undefined && size > free)
-    throw new RequestError("no_space", `${size} bytes do not fit: ${folder} has ${free} bytes free`);
+    throw new RequestError("no_space", `the file does not fit: ${folder} has ${free} bytes free`);
 }
 
 /** Writes the content and checks it against what was announced, before or behind it. */

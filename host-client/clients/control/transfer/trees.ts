@@ -16,6 +16,8 @@ export interface TreeFile {
   readonly size: number;
   /** permission bits */
   readonly mode: number;
+  /** a link of a stock daemon's, which does not tell whether there is a file behind it */
+  readonly uncertain?: boolean;
 }
 
 export interface TreeFolder {
@@ -82,7 +84,10 @@ export async function guestTree(control: ControlConnection, root: string, rootMo
       }
       const file = entry.type === "link" ? await behindLink(control, posix.join(root, below), entry) : entry;
       if (file === undefined || file.special === true) skipped.push(below);
-      else files.push({ path: below, size: file.size, mode: Number.parseInt(file.perm, 8) & 0o777 });
+      else {
+        const uncertain = entry.type === "link" && !control.hasCap("file.stat");
+        files.push({ path: below, size: file.size, mode: Number.parseInt(file.perm, 8) & 0o777, uncertain });
+      }
     }
   };
   await visit("", rootMode, 0);
