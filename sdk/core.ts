@@ -3,8 +3,8 @@
  * the rest of the SDK what the host says. Implements section 7 of the protocol's description, steps 1 to 10.
  */
 import { EncodeError } from "#protocol/bridge/encode.ts";
+import { errorBodyOf } from "#protocol/bridge/error-body.ts";
 import type {
-  ErrorBody,
   HostMessage,
   InitMessage,
   InvokeMessage,
@@ -16,9 +16,6 @@ import type {
 import { PlatformError } from "./error.ts";
 import { type HostConnection, HostLink } from "./host-link.ts";
 import { warn } from "./log.ts";
-
-/** longest message of an error that goes to the host, in UTF-16 units */
-const maxErrorUnits = 16 * 1024;
 
 export interface CoreEvents {
   /** `first`: the app starts; else a host has connected again */
@@ -190,7 +187,7 @@ export class Core {
           ? { error: { message: `no handler for channel ${JSON.stringify(message.channel)}`, code: "no_handler" } }
           : { result: await answer.result };
     } catch (error) {
-      outcome = { error: errorBody(error) };
+      outcome = { error: errorBodyOf(error) };
     }
     // Ids start over with a new host, whose calls may bear the same ones.
     if (this.#link.connection !== connection) return;
@@ -221,14 +218,4 @@ export class Core {
     for (const { message, reject } of lost)
       reject(new PlatformError(`${message.op}: the host went away before it answered`, "disconnected"));
   }
-}
-
-function errorBody(error: unknown): ErrorBody {
-  if (!(error instanceof Error)) return { message: cut(String(error)) };
-  const code: unknown = Reflect.get(error, "code");
-  return typeof code === "string" ? { message: cut(error.message), code } : { message: cut(error.message) };
-}
-
-function cut(text: string): string {
-  return text.length > maxErrorUnits ? `${text.slice(0, maxErrorUnits)}…` : text;
 }

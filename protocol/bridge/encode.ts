@@ -1,4 +1,5 @@
 /** Messages to lines. Values are encoded one by one, so that one which JSON cannot carry is an error of its own call. */
+import { errorBodyOf } from "./error-body.ts";
 import { maxLineBytes } from "./lines.ts";
 import type { BridgeMessage, Outcome } from "./messages.ts";
 
@@ -59,7 +60,7 @@ function encodeChannel(channel: string, args: readonly unknown[]): string {
     if (index > 0) list += ",";
     list += encodeValue(args[index], `argument ${index + 1} of ${JSON.stringify(channel)}`);
   }
-  return `"channel":${JSON.stringify(channel)},"args":[${list}]`;
+  return `"channel":${encodeValue(channel, "the channel")},"args":[${list}]`;
 }
 
 function encodeOutcome(outcome: Outcome): string {
@@ -73,8 +74,7 @@ function encodeValue(value: unknown, what: string): string {
   try {
     text = JSON.stringify(value);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new EncodeError("unencodable", `JSON cannot carry ${what}: ${reason}`, cause);
+    throw new EncodeError("unencodable", `JSON cannot carry ${what}: ${errorBodyOf(cause).message}`, cause);
   }
   if (text === undefined) {
     const kind = value === undefined ? "undefined" : `a ${typeof value}`;

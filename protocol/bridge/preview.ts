@@ -22,11 +22,13 @@ export function looksSecret(name: string): boolean {
 }
 
 /**
- * `channel` is the one that a `result` answers: the payload of a secret channel is hidden on its way back too.
+ * `channel` is the one that a `result` answers: the payload of a secret channel is hidden on its way back too. Where
+ * nobody knows it, any might be meant.
  */
 export function previewMessage(message: BridgeMessage, channel?: string): string {
   const name = "channel" in message ? message.channel : channel;
-  return previewValue(message, name !== undefined && looksSecret(name) ? payloadFields : noFields);
+  const secret = name === undefined ? message.t === "result" : looksSecret(name);
+  return previewValue(message, secret ? payloadFields : noFields);
 }
 
 const payloadFields: ReadonlySet<string> = new Set(["args", "result", "error"]);

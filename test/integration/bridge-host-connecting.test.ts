@@ -59,6 +59,15 @@ describe("connecting", () => {
     expect(await failure(session.invoke("b"))).toMatchObject({ code: "closed" });
   });
 
+  test("a session closes also over a core that reads nothing", async () => {
+    const { session, core } = await host.ready();
+    core.socket.pause();
+    const call = failure(session.invoke("a", "x".repeat(8 * 1024 * 1024)));
+    await session.close();
+    expect(session.state).toBe("closed");
+    expect(await call).toMatchObject({ code: "closed" });
+  });
+
   test("before-quit: a core that ends by itself is not waited for longer", async () => {
     const { session, core } = await host.ready();
     const quitting = session.quit();

@@ -106,6 +106,22 @@ describe("calls", () => {
     expect(core.messages.map(({ t }) => t)).toEqual(["init", "invoke"]);
   });
 
+  test("calls that together exceed any buffer all get their results from a core that reads", async () => {
+    const { session, core } = await host.ready();
+    const calls = Array.from({ length: 6 }, () => session.invoke("large", "x".repeat(15 * 1024 * 1024)));
+    for (const _ of calls) {
+      const { id } = await core.next(({ channel }) => channel === "large", "a large call", 20_000);
+      core.send({ t: "result", id, result: id });
+    }
+    expect(await Promise.all(calls)).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+
+  test("a channel that is no text fails the call", async () => {
+    const { session, core } = await host.ready();
+    expect(await failure(session.invoke(undefined as unknown as string))).toMatchObject({ code: "unencodable" });
+    await expectAnswers(session, core);
+  });
+
   test("a call may be given up by time or by signal; its late result is dropped", async () => {
     const { session, core } = await host.ready();
     expect(await failure(session.call({ channel: "slow", timeoutMs: 30 }))).toMatchObject({ code: "timeout" });
@@ -190,5 +206,22 @@ describe("the inspector", () => {
     expect(result.bytes).toBe('{"t":"result","id":1,"result":"the very key"}'.length);
     expect(result.latencyMs).toBeGreaterThan(25);
     expect(result.atMs).toBeGreaterThan(invoke.atMs);
+  });
+
+  test("a result of a secret channel is hidden also from who began to watch after the call, and when it comes twice", async () => {
+    const { session, core } = await host.ready();
+    const call = session.invoke("api-keys:get");
+    const { id } = await core.next(({ t }) => t === "invoke");
+    const seen: InspectedMessage[] = [];
+    session.on("message", (message) => seen.push(message));
+    core.send({ t: "result", id, result: "the very key" });
+    core.send({ t: "result", id, result: "the very key" });
+    await call;
+    await expectAnswers(session, core);
+    expect(seen.slice(0, 2).map(({ preview }) => preview)).toEqual([
+      '{"t":"result","id":1,"result":"[hidden]"}',
+      '{"t":"result","id":1,"result":"[hidden]"}',
+    ]);
+    expect(seen.at(-1)?.preview).toBe('{"t":"result","id":2,"result":"yes"}');
   });
 });

@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import type { InspectedMessage } from "#host/clients/bridge/inspector.ts";
 import type { HostLines, Message } from "./bridge-core-process.ts";
+import { waitUntil } from "./bridge-forwarder.ts";
 import { expectAnswers, HostEnds } from "./bridge-host-end.ts";
 
 const host = new HostEnds();
@@ -41,6 +42,8 @@ describe("operations", () => {
     ["a URL of a file", "shell.openExternal", { url: "file:///etc/passwd" }],
     ["a URL that is a script", "shell.openExternal", { url: "javascript:alert(1)" }],
     ["text that is no URL", "shell.openExternal", { url: "x" }],
+    ["a URL with a line break in its scheme", "shell.openExternal", { url: "ht\ntps://a/" }],
+    ["a URL behind a space", "shell.openExternal", { url: " https://a/" }],
     ["params that are no object", "app.quit", 7],
   ])("%s is refused", async (_, op, params) => {
     const { session, core } = await host.ready({ permissions: ["window.create", "shell.openExternal", "app.quit"] });
@@ -92,6 +95,23 @@ describe("operations", () => {
     const { core } = await host.ready({ permissions: ["clipboard.read", "clipboard.write"] });
     await request(core, 1, "clipboard.write", { text: "copied" });
     expect(await request(core, 2, "clipboard.read")).toMatchObject({ result: { text: "copied" } });
+  });
+
+  test("a core that is reached again has its requests answered, also with the id of one that nobody has answered yet", async () => {
+    const { session, core, server } = await host.ready({ ops: { "dialog.open": () => new Promise(() => {}) } });
+    core.send({ t: "request", id: 1, op: "dialog.open", params: {} });
+    await expectAnswers(session, core);
+    core.close();
+    await waitUntil(() => session.state === "ready" && server.connections.length === 2, "the reconnect");
+    const second = server.connections[1] as HostLines;
+    expect(await request(second, 1, "window.create", { entry: "a.html" })).toMatchObject({ result: { win: 1 } });
+    await expectAnswers(session, second);
+  });
+
+  test("an embedder's function that throws what has no text is an error of that request", async () => {
+    const { session, core } = await host.ready({ ops: { "dialog.open": () => Promise.reject(Object.create(null)) } });
+    expect(await request(core, 1, "dialog.open")).toMatchObject({ error: { code: "failed" } });
+    await expectAnswers(session, core);
   });
 
   test("a core that asks for hundreds of things at once is told so, and each request gets one answer", async () => {

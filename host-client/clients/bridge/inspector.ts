@@ -31,11 +31,14 @@ export class Inspector {
     direction,
     bytes,
     refused,
+    channel,
   }: {
     message: BridgeMessage;
     direction: InspectedMessage["direction"];
     bytes: number;
     refused?: InspectedMessage["refused"];
+    /** the one that a result answers, which began perhaps before anybody watched */
+    channel?: string;
   }): InspectedMessage {
     const now = performance.now();
     const call = this.#callOf(message, now);
@@ -44,7 +47,7 @@ export class Inspector {
       atMs: now - this.#startedAt,
       t: message.t,
       bytes,
-      preview: previewMessage(message, call?.channel),
+      preview: previewMessage(message, call?.channel ?? channel),
       ...("id" in message ? { id: message.id } : {}),
       ...(call === undefined ? {} : { latencyMs: now - call.at }),
       ...(refused === undefined ? {} : { refused }),

@@ -22,15 +22,15 @@ export class Invocations {
     return { id, result };
   }
 
-  /** Settles a call; false when nobody waits for it. */
-  settle(id: number, outcome: Outcome): boolean {
+  /** Settles a call and answers its channel; undefined when nobody waits for it. */
+  settle(id: number, outcome: Outcome): string | undefined {
     const waiting = this.#take(id);
-    if (waiting === undefined) return false;
+    if (waiting === undefined) return undefined;
     if ("error" in outcome) {
       const { message, code } = outcome.error;
       waiting.reject(new BridgeError("failed", `${waiting.channel}: ${message}`, { coreCode: code }));
     } else waiting.resolve(outcome.result);
-    return true;
+    return waiting.channel;
   }
 
   /** Gives a call up; a result that comes later is dropped. */

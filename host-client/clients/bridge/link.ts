@@ -8,6 +8,8 @@ import type { Connection } from "../../transport/connection.ts";
 
 /** A core that asks and does not read its answers is let go, beyond this many UTF-16 units of them. */
 const mostWaitingUnits = 64 * 1024 * 1024;
+/** so long may a core take to read what it was sent before the connection was closed */
+const finishMs = 2_000;
 
 export interface LinkEvents {
   /** every line that is not empty, with its length in bytes */
@@ -23,6 +25,8 @@ export class Link {
   readonly #events: LinkEvents;
   readonly #decoder = new LineDecoder();
   readonly #writer: LineWriter;
+  /** UTF-16 units of answers that the system has not taken yet */
+  #waitingAnswerUnits = 0;
   #reason: string | undefined;
   #over = false;
 
@@ -47,21 +51,32 @@ export class Link {
     if (this.#over) return Promise.resolve();
     const taken = this.#writer.write(line);
     this.#events.onSent(message, line);
-    if (this.#writer.waitingUnits > mostWaitingUnits) this.destroy("the core does not read what it is sent");
+    if (message.t === "reply") this.#limitAnswers(line.length, taken);
     return taken;
   }
 
-  /** Closes once everything sent is handed over. */
+  /** Closes once everything sent is handed over, or the core has not read it for too long. */
   async finish(): Promise<void> {
+    const timer = setTimeout(() => this.#connection.socket.destroy(), finishMs);
     await this.#writer.drained();
     this.#over = true;
     await this.#connection.finish();
+    clearTimeout(timer);
   }
 
   destroy(reason: string): void {
     this.#reason ??= reason;
     this.#connection.socket.destroy();
     this.#end(undefined);
+  }
+
+  /** What the embedder sends is its own affair; what a core makes it answer is not. */
+  #limitAnswers(units: number, taken: Promise<void>): void {
+    this.#waitingAnswerUnits += units;
+    void taken.then(() => {
+      this.#waitingAnswerUnits -= units;
+    });
+    if (this.#waitingAnswerUnits > mostWaitingUnits) this.destroy("the core does not read its answers");
   }
 
   #read(chunk: Buffer): void {

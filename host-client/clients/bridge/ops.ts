@@ -19,9 +19,13 @@ const entry = z
     message: "entry must be a relative path inside the app",
   });
 
+/** What a URL parser leaves out, an opener sees: the text that is checked must be the text that is opened. */
+const leftOut = /^[\x00-\x20]|[\x00-\x20]$|[\t\n\r]/;
+
 const externalUrl = z
   .string()
   .max(8192)
+  .refine((text) => !leftOut.test(text), { message: "there are spaces around the URL, or line breaks in it" })
   .refine((text) => URL.canParse(text) && ["http:", "https:", "mailto:"].includes(new URL(text).protocol), {
     message: "only http, https and mailto URLs are opened",
   });

@@ -1,5 +1,6 @@
 /** Answers the core's requests: each exactly once, in whatever order they finish. */
 import { EncodeError } from "#protocol/bridge/encode.ts";
+import { errorBodyOf } from "#protocol/bridge/error-body.ts";
 import type { ErrorBody, Outcome, RequestMessage } from "#protocol/bridge/messages.ts";
 import { OpError } from "./error.ts";
 import { carryOut, isOpName, type OpContext, type OpName, type Ops } from "./ops.ts";
@@ -11,7 +12,7 @@ export class Requests {
   readonly #ops: Ops;
   readonly #allowed: ReadonlySet<OpName>;
   readonly #context: OpContext;
-  readonly #running = new Set<number>();
+  #running = new Set<number>();
 
   constructor({ ops, allowed, context }: { ops: Ops; allowed: Iterable<OpName>; context: OpContext }) {
     this.#ops = ops;
@@ -24,19 +25,25 @@ export class Requests {
     return isOpName(op) && !this.#allowed.has(op);
   }
 
+  /** A new connection: what still runs answers to the former one, and the core's ids start over. */
+  startOver(): void {
+    this.#running = new Set();
+  }
+
   /** Carries a request out; undefined for one whose id is still being worked on, which gets no answer of its own. */
   async answer(message: RequestMessage): Promise<Outcome | undefined> {
     const { id } = message;
-    if (this.#running.has(id)) return undefined;
-    if (this.#running.size >= maxAtOnce)
+    const running = this.#running;
+    if (running.has(id)) return undefined;
+    if (running.size >= maxAtOnce)
       return { error: { message: `${maxAtOnce} requests are being worked on already`, code: "busy" } };
-    this.#running.add(id);
+    running.add(id);
     try {
       return { result: await this.#carryOut(message) };
     } catch (error) {
       return { error: errorBody(error) };
     } finally {
-      this.#running.delete(id);
+      running.delete(id);
     }
   }
 
@@ -50,5 +57,5 @@ export class Requests {
 function errorBody(error: unknown): ErrorBody {
   if (error instanceof OpError || error instanceof EncodeError) return { message: error.message, code: error.code };
   // An embedder's own failure: what it was is not the guest's business beyond its message.
-  return { message: error instanceof Error ? error.message : String(error), code: "failed" };
+  return { message: errorBodyOf(error).message, code: "failed" };
 }

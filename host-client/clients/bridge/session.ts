@@ -181,6 +181,7 @@ export class AppSession extends EventEmitter<AppEvents> {
 
   #lost(reason: string | undefined): void {
     this.#inspector.forgetCalls();
+    this.#requests.startOver();
     const because = reason === undefined ? "" : `: ${reason}`;
     this.#invocations.failAll(
       (channel) => new BridgeError("disconnected", `${channel}: the connection to the app was lost${because}`),
@@ -220,15 +221,15 @@ export class AppSession extends EventEmitter<AppEvents> {
         if (!this.#upkeep.readyArrived()) this.emit("problem", "a second ready was ignored");
         return;
       case "request": {
-        const denied = this.#requests.denies(message.op) ? "denied" : undefined;
-        this.#inspect(message, "from-core", () => bytes, denied);
+        const refusal = this.#requests.denies(message.op) ? ({ refused: "denied" } as const) : {};
+        this.#inspect(message, "from-core", () => bytes, refusal);
         void this.#answer(link, message);
         return;
       }
       case "result": {
-        const awaited = this.#invocations.settle(message.id, message);
-        this.#inspect(message, "from-core", () => bytes, awaited ? undefined : "dropped");
-        if (!awaited) this.emit("problem", `result of invoke ${message.id} dropped: nobody waits for it`);
+        const channel = this.#invocations.settle(message.id, message);
+        this.#inspect(message, "from-core", () => bytes, channel === undefined ? { refused: "dropped" } : { channel });
+        if (channel === undefined) this.emit("problem", `result of invoke ${message.id} dropped: nobody waits for it`);
         return;
       }
       case "emit": {
@@ -269,13 +270,10 @@ export class AppSession extends EventEmitter<AppEvents> {
     message: BridgeMessage,
     direction: InspectedMessage["direction"],
     bytes: () => number,
-    refused?: InspectedMessage["refused"],
+    more: { refused?: InspectedMessage["refused"]; channel?: string } = {},
   ): void {
     if (this.listenerCount("message") === 0) return;
-    this.emit(
-      "message",
-      this.#inspector.inspect({ message, direction, bytes: bytes(), ...(refused === undefined ? {} : { refused }) }),
-    );
+    this.emit("message", this.#inspector.inspect({ message, direction, bytes: bytes(), ...more }));
   }
 
   async #sendOf(subject: string, message: HostMessage): Promise<void> {
