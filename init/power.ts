@@ -14,7 +14,7 @@ import {
   planPower,
   unmountBudgetMs,
 } from "./power-plan.ts";
-import { livingProcesses, type ProcessEntry } from "./process-table.ts";
+import { findLiving, processIds } from "./process-table.ts";
 import type { Supervisor } from "./supervisor.ts";
 
 const pollMs = 20;
@@ -80,16 +80,15 @@ export class Power {
     }
   }
 
-  #members(who: ProcessGroup): ProcessEntry[] {
+  /** Whether a process belongs to the group. */
+  #membership(who: ProcessGroup): (pid: number) => boolean {
     const carriers = new Set(
       this.#supervisor
         .running()
         .filter((service) => service.carriesSessions)
         .map((service) => service.pid),
     );
-    return livingProcesses().filter(
-      ({ pid }) => who === "everything" || carriers.has(pid) === (who === "session-carriers"),
-    );
+    return (pid) => who === "everything" || carriers.has(pid) === (who === "session-carriers");
   }
 
   #signal(who: ProcessGroup, signal: "SIGTERM" | "SIGKILL"): void {
@@ -99,7 +98,9 @@ export class Power {
       sendSignal(-1, signals[signal]);
       return;
     }
-    for (const { pid } of this.#members(who)) {
+    const isMember = this.#membership(who);
+    for (const pid of processIds()) {
+      if (!isMember(pid)) continue;
       sendSignal(pid, signals[signal]);
       // A stopped process acts on SIGTERM only once it runs again.
       sendSignal(pid, signals.SIGCONT);
@@ -110,13 +111,13 @@ export class Power {
     const deadline = performance.now() + limitMs;
     // What has been killed is waited for in any case: while it goes, filesystems are busy.
     const hurried = () => this.#phase === "hurried" && who !== "everything";
-    let left = this.#members(who);
-    while (left.length > 0 && performance.now() < deadline && !hurried()) {
+    let left = findLiving(this.#membership(who));
+    while (left !== undefined && performance.now() < deadline && !hurried()) {
       await Bun.sleep(pollMs);
-      left = this.#members(who);
+      left = findLiving(this.#membership(who));
     }
-    if (left.length > 0)
-      this.#log.warn("processes did not end in time", { who, count: left.length, first: left[0]?.name, limitMs });
+    if (left !== undefined)
+      this.#log.warn("processes did not end in time", { who, first: left.name, pid: left.pid, limitMs });
   }
 
   async #releaseFilesystems(): Promise<void> {

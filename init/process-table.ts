@@ -28,17 +28,26 @@ export function parseStat(text: string): ProcessEntry | undefined {
   };
 }
 
-/** Every process that runs a program: no zombies, no kernel threads, not PID 1. */
-export function livingProcesses(): ProcessEntry[] {
-  const living: ProcessEntry[] = [];
-  for (const name of readdirSync("/proc")) {
-    if (!/^[0-9]+$/.test(name) || name === "1") continue;
+/** All processes but PID 1, the kernel's own threads among them. */
+export function processIds(): number[] {
+  const pids: number[] = [];
+  for (const name of readdirSync("/proc")) if (/^[0-9]+$/.test(name) && name !== "1") pids.push(Number(name));
+  return pids;
+}
+
+/**
+ * The first accepted process that runs a program: no zombie, no kernel thread, not PID 1. It looks no further, since a look
+ * at each of some thousand processes takes longer than they are given to end.
+ */
+export function findLiving(accepts: (pid: number) => boolean): ProcessEntry | undefined {
+  for (const pid of processIds()) {
+    if (!accepts(pid)) continue;
     try {
-      const entry = parseStat(readFileSync(`/proc/${name}/stat`, "utf8"));
-      if (entry !== undefined && !entry.zombie && !entry.kernelThread) living.push(entry);
+      const entry = parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
+      if (entry !== undefined && !entry.zombie && !entry.kernelThread) return entry;
     } catch {
       // It ended between the listing and the look.
     }
   }
-  return living;
+  return undefined;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { livingProcesses, parseStat } from "#init/process-table.ts";
+import { findLiving, parseStat, processIds } from "#init/process-table.ts";
 
 describe("the process table", () => {
   test("reads a name with spaces and parentheses", () => {
@@ -22,8 +22,32 @@ describe("the process table", () => {
   });
 
   test("lists this process and not process 1", () => {
-    const pids = livingProcesses().map((entry) => entry.pid);
-    expect(pids).toContain(process.pid);
-    expect(pids).not.toContain(1);
+    expect(processIds()).toContain(process.pid);
+    expect(processIds()).not.toContain(1);
+  });
+
+  test("finds a program that runs, and looks at none that is not asked for", () => {
+    const asked: number[] = [];
+    const found = findLiving((pid) => {
+      asked.push(pid);
+      return pid === process.pid;
+    });
+    expect(found).toMatchObject({ pid: process.pid, zombie: false, kernelThread: false });
+    // Nor at any behind it.
+    expect(asked.at(-1)).toBe(process.pid);
+    expect(findLiving(() => false)).toBeUndefined();
+  });
+
+  test("finds no program in one that has ended and is not waited for yet", async () => {
+    // The shell becomes a program that waits for no child, so its child stays a zombie.
+    const parent = Bun.spawn(["sh", "-c", "true & echo $!; exec sleep 60"], { stdout: "pipe" });
+    try {
+      const { value } = await parent.stdout.getReader().read();
+      const child = Number(Buffer.from(value ?? []).toString());
+      while (parseStat(await Bun.file(`/proc/${child}/stat`).text())?.zombie !== true) await Bun.sleep(10);
+      expect(findLiving((pid) => pid === child)).toBeUndefined();
+    } finally {
+      parent.kill();
+    }
   });
 });
