@@ -1,5 +1,5 @@
 /** From a start frame to a running command: environment, directory, user, look-up, and the fork itself. */
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { statSync } from "node:fs";
 import type { ResolvedStart } from "#protocol/shell/start.ts";
 import { mayExecute, withFileCredentials } from "#sys/credentials.ts";
 import { sendSignal } from "#sys/process.ts";
@@ -8,6 +8,7 @@ import { type ExitStatus, spawnPiped } from "#sys/spawn.ts";
 import type { FdReader, FdWriter } from "#sys/stream-fd.ts";
 import { type Account, findAccount } from "./account.ts";
 import { lookUp } from "./lookup.ts";
+import { withNeutralOomScore } from "./oom-score.ts";
 import { wordsRefusal } from "./words.ts";
 
 /** A running command, the same for pipes and pty. */
@@ -62,11 +63,9 @@ export function startCommand(start: ResolvedStart): Command | Refusal {
     if (refused !== undefined) return cannot(refused);
     if (found.kind === "missing") return { kind: "notFound", message: `${name}: command not found\n` };
     if (found.kind === "refused") return cannot(found.reason);
-    const command = start.tty
-      ? onPty({ start, env, cwd, account })
-      : onPipes({ start, file: found.path, env, cwd, account });
-    allowOomKill(command.pid);
-    return command;
+    return withNeutralOomScore(() =>
+      start.tty ? onPty({ start, env, cwd, account }) : onPipes({ start, file: found.path, env, cwd, account }),
+    );
   } catch (error) {
     return cannot(reasonOf(error));
   }
@@ -120,19 +119,6 @@ function onPipes({ start, file, env, cwd, account }: Placement & { readonly file
     resize: () => {},
     signalGroup: (signal) => sendSignal(-child.pid, signal),
   };
-}
-
-let inheritsProtection: boolean | undefined;
-
-/** The agent protects itself from the OOM killer; what it starts must not inherit that. */
-function allowOomKill(pid: number): void {
-  try {
-    inheritsProtection ??= readFileSync("/proc/self/oom_score_adj", "utf8").trim() !== "0";
-    if (!inheritsProtection) return;
-    writeFileSync(`/proc/${pid}/oom_score_adj`, "0");
-  } catch {
-    // Already gone, or not privileged, in which case there was nothing to inherit.
-  }
 }
 
 /** Why this identity cannot start in a directory, or undefined. */

@@ -1,5 +1,6 @@
 /** The table of hazards, where it touches the shell, against a real agent on Unix sockets. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync, writeFileSync } from "node:fs";
 import { Guest } from "#host/guest.ts";
 import { type LocalAgent, startLocalAgent } from "#test/shell/agent.ts";
 import {
@@ -92,6 +93,15 @@ test("hazard 17: dial and exec as soon as the port accepts, for 200 starts of th
   };
   for (let done = 0; done < rounds && failed === undefined; done += 2) await Promise.all([one(), one()]);
   if (failed !== undefined) throw failed;
+});
+
+test("hazard 13: nothing that a command starts has the agent's OOM score, however early it is started", async () => {
+  await using scored = await startLocalAgent();
+  writeFileSync(`/proc/${scored.pid}/oom_score_adj`, "500");
+  const place = Guest.connect(scored.target);
+  for (let round = 0; round < 100; round += 1)
+    expect((await place.exec(["sh", "-c", "cat /proc/self/oom_score_adj"])).stdout.toString()).toBe("0\n");
+  expect(readFileSync(`/proc/${scored.pid}/oom_score_adj`, "latin1")).toBe("500\n");
 });
 
 async function execAsSoonAsItAccepts(fresh: Guest): Promise<string> {
