@@ -39,6 +39,7 @@ export async function runCommand(guest: GuestLink, start: ShellStart, { stdin }:
     if (outputFailure instanceof OutputClosed) return outputClosedStatus;
     throw outputFailure ?? guest.explain(error);
   } finally {
+    await session.closed;
     undo();
     if (stdin) process.stdin.unpipe(session.stdin).destroy();
   }

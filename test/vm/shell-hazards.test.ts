@@ -127,12 +127,17 @@ describe("the contract in a guest", () => {
     expect(stdout.toString()).toBe("65534\n65534\n/tmp\nb\n");
   });
 
-  test("a client that goes away takes its command with it", async () => {
-    const session = await guest.shell({ argv: ["sh", "-c", "echo $$; exec sleep 301"] });
+  test.each([
+    ["that is silent", "sleep 301"],
+    ["that floods it", "yes"],
+  ])("a client that goes away takes its command with it, one %s", async (_name, command) => {
+    const session = await guest.shell({ argv: ["sh", "-c", `echo $$; exec ${command}`] });
     session.exit.catch(() => {});
     const pid = await new Promise<string>((resolve) =>
-      session.stdout.once("data", (line) => resolve(String(line).trim())),
+      session.stdout.once("data", (line) => resolve(String(Number.parseInt(String(line), 10)))),
     );
+    session.stdout.pause();
+    await Bun.sleep(1_000);
     session.disconnect();
     const deadline = performance.now() + 10_000;
     while ((await guest.exec(["test", "-e", `/proc/${pid}`])).code === 0) {

@@ -13,6 +13,7 @@ import { encodeStart, type ShellStart } from "#protocol/shell/start.ts";
 import type { Connection } from "../../transport/connection.ts";
 import { StdinCredit } from "./credit.ts";
 import { closedEarlyMessage, closedMessage, ShellError } from "./error.ts";
+import { giveUp } from "./give-up.ts";
 import { SessionOutput } from "./output.ts";
 
 /** largest stdin payload sent, in bytes */
@@ -36,6 +37,8 @@ export interface ShellSession {
   readonly started: Promise<void>;
   /** Resolves with the exit status, once all output was handed to the streams. Rejects with {@link ShellError}. */
   readonly exit: Promise<ShellExit>;
+  /** Resolves when the connection is closed too: wait for it before the process ends. Never rejects. */
+  readonly closed: Promise<void>;
   /**
    * For a named session the offset of the next output byte, which is what a later `since` continues from; undefined
    * until the agent has said where the output starts, and for a session without a name.
@@ -65,6 +68,7 @@ class Session implements ShellSession {
   readonly stderr: Readable;
   readonly started: Promise<void>;
   readonly exit: Promise<ShellExit>;
+  readonly closed: Promise<void>;
   readonly #connection: Connection;
   readonly #decoder = new RawFrameDecoder({ streamed: [frameType.stdout, frameType.stderr] });
   readonly #credit = new StdinCredit();
@@ -105,7 +109,12 @@ class Session implements ShellSession {
     socket.on("data", (chunk: Uint8Array) => this.#receive(chunk));
     socket.on("end", () => this.#closed());
     socket.on("error", (cause) => this.#closed(cause));
-    socket.on("close", () => this.#closed());
+    this.closed = new Promise((resolve) => {
+      socket.on("close", () => {
+        this.#closed();
+        resolve();
+      });
+    });
     this.#start(start);
     socket.resume();
   }
@@ -249,11 +258,13 @@ class Session implements ShellSession {
 
   #finish(exit: ShellExit): void {
     if (!this.#end()) return;
+    this.#connection.socket.destroy();
     this.#resolveExit(exit);
   }
 
   #fail(error: ShellError): void {
     if (!this.#end()) return;
+    giveUp(this.#connection.socket);
     this.#rejectStarted(error);
     this.#rejectExit(error);
   }
@@ -265,7 +276,6 @@ class Session implements ShellSession {
     this.#output.end();
     // Lets a write that waits for credit finish, so that `stdin` does not hang.
     this.#credit.started();
-    this.#connection.socket.destroy();
     return true;
   }
 }

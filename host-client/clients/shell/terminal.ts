@@ -91,6 +91,7 @@ class Attachment {
       this.#display.close();
       if (this.#display.waiting) this.#raw?.leaveToRuntime();
       while (this.#undo.length > 0) this.#undo.pop()?.();
+      await this.#session.closed;
     }
   }
 
