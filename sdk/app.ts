@@ -76,7 +76,8 @@ export class App extends EventEmitter {
     if (!first) return;
     this.#isReady = true;
     this.#setReady();
-    this.emit("ready");
+    // Not under the message's reader: a start-up that fails is an exception of the app, and ends it.
+    process.nextTick(() => this.emit("ready"));
   }
 
   /** @internal the host will stop the VM */
@@ -116,7 +117,8 @@ export class App extends EventEmitter {
   async #prevented(name: string): Promise<boolean> {
     const event = createEvent();
     const saved: unknown[] = [];
-    for (const listener of this.listeners(name)) {
+    // Raw, so that a listener for once is gone after it was called.
+    for (const listener of this.rawListeners(name)) {
       try {
         saved.push(listener.call(this, event));
       } catch (error) {

@@ -46,6 +46,8 @@ export interface Windows {
 
 export function createWindows({ core, onAllClosed }: { core: Core; onAllClosed: () => void }): Windows {
   const open = new Set<CoreWindow>();
+  /** ids of the host's windows that another page has replaced; their end is no news */
+  const replaced = new Set<number>();
 
   class CoreWindow extends EventEmitter implements BrowserWindow {
     id: number | undefined;
@@ -53,6 +55,10 @@ export function createWindows({ core, onAllClosed }: { core: Core; onAllClosed: 
     readonly #options: BrowserWindowOptions;
     #entry: string | undefined;
     #title: string | undefined;
+    /** windows that the host has been asked for and has not given an id yet */
+    #opening = 0;
+    /** `close` was called before there was an id */
+    #closesOnceOpen = false;
     #destroyed = false;
 
     constructor(options: BrowserWindowOptions = {}) {
@@ -76,6 +82,7 @@ export function createWindows({ core, onAllClosed }: { core: Core; onAllClosed: 
     }
 
     loadFile(entry: string): Promise<void> {
+      if (this.#destroyed) throw new TypeError("Object has been destroyed");
       this.#entry = entry;
       const opened = this.open();
       // An author who does not wait for it should not lose the app over a refusal.
@@ -85,22 +92,39 @@ export function createWindows({ core, onAllClosed }: { core: Core; onAllClosed: 
 
     async open(): Promise<void> {
       if (this.#entry === undefined) return;
-      this.id = undefined;
       const { width, height, webPreferences } = this.#options;
-      const params = {
-        entry: this.#entry,
-        width,
-        height,
-        title: this.#title,
-        devTools: webPreferences?.devTools,
-      };
-      // At once: the message behind the reply may be about this window already.
-      await core.request("window.create", params, (result) => {
-        const win: unknown = Reflect.get(Object(result), "win");
-        if (typeof win !== "number") throw new TypeError("the host gave the window no id");
-        this.id = win;
-        this.webContents.flushEarly();
-      });
+      const title = this.#title;
+      const params = { entry: this.#entry, width, height, title, devTools: webPreferences?.devTools };
+      this.#opening += 1;
+      try {
+        // At once: the message behind the reply may be about this window already.
+        await core.request("window.create", params, (result) => {
+          const win: unknown = Reflect.get(Object(result), "win");
+          if (typeof win !== "number") throw new TypeError("the host gave the window no id");
+          this.#opened(win, title);
+        });
+      } finally {
+        this.#opening -= 1;
+        if (this.#closesOnceOpen && this.#opening === 0 && this.id === undefined) end(this);
+      }
+    }
+
+    async reopen(): Promise<void> {
+      this.id = undefined;
+      await this.open();
+    }
+
+    #opened(win: number, title: string | undefined): void {
+      const former = this.#destroyed ? win : this.id;
+      if (former !== undefined) {
+        replaced.add(former);
+        ask("window.close", { win: former });
+      }
+      if (this.#destroyed) return;
+      this.id = win;
+      this.webContents.flushEarly();
+      if (this.#title !== title) this.#tell("window.setTitle", { title: this.#title });
+      if (this.#closesOnceOpen) this.#tell("window.close", {});
     }
 
     setTitle(title: string): void {
@@ -114,6 +138,9 @@ export function createWindows({ core, onAllClosed }: { core: Core; onAllClosed: 
 
     close(): void {
       this.#tell("window.close", {});
+      if (this.id !== undefined) return;
+      if (this.#opening > 0) this.#closesOnceOpen = true;
+      else end(this);
     }
 
     isDestroyed(): boolean {
@@ -130,9 +157,21 @@ export function createWindows({ core, onAllClosed }: { core: Core; onAllClosed: 
     #tell(op: string, params: Record<string, unknown>): void {
       if (this.#destroyed) throw new TypeError("Object has been destroyed");
       if (this.id === undefined) return;
-      core.request(op, { win: this.id, ...params }).catch((error: unknown) => warn(describe(error)));
+      ask(op, { win: this.id, ...params });
     }
   }
+
+  const ask = (op: string, params: Record<string, unknown>): void => {
+    core.request(op, params).catch((error: unknown) => warn(describe(error)));
+  };
+
+  const end = (window: CoreWindow): void => {
+    try {
+      window.closed();
+    } finally {
+      if (open.size === 0) onAllClosed();
+    }
+  };
 
   const find = (matches: (window: CoreWindow) => boolean): CoreWindow | undefined => [...open].find(matches);
 
@@ -142,6 +181,7 @@ export function createWindows({ core, onAllClosed }: { core: Core; onAllClosed: 
     handle: ({ win, event, data }) => {
       const window = find((candidate) => candidate.id === win);
       if (window === undefined) {
+        if (event === "closed" ? replaced.delete(win) : replaced.has(win)) return;
         warn(`${event} of window ${win} ignored: it is not open`);
         return;
       }
@@ -149,12 +189,12 @@ export function createWindows({ core, onAllClosed }: { core: Core; onAllClosed: 
         window.emit(event, data);
         return;
       }
-      window.closed();
-      if (open.size === 0) onAllClosed();
+      end(window);
     },
     reopenAll: () => {
+      replaced.clear();
       for (const window of open)
-        window.open().catch((error: unknown) => warn(`window not opened again: ${describe(error)}`));
+        window.reopen().catch((error: unknown) => warn(`window not opened again: ${describe(error)}`));
     },
   };
 }

@@ -15,6 +15,9 @@ import { describe, warn } from "./log.ts";
 /** A host that does not read its answers is not read from either, beyond this many UTF-16 units of them. */
 const mostWaitingUnits = 32 * 1024 * 1024;
 
+/** what `sun_path` holds, without the closing zero */
+const maxPathBytes = 107;
+
 /** One connection of the host. Answers go to the connection that asked; after it is replaced they are dropped. */
 export interface HostConnection {
   /**
@@ -48,10 +51,13 @@ export class HostLink {
   }
 
   /** Replaces an old socket file; the new one is for this user alone. Rejects when the path cannot be taken. */
-  listen(path: string): Promise<void> {
+  async listen(path: string): Promise<void> {
+    // Node cuts a longer one off, and listens elsewhere.
+    if (Buffer.byteLength(path) > maxPathBytes)
+      throw new RangeError(`the path of a socket has at most ${maxPathBytes} bytes`);
     mkdirSync(dirname(path), { recursive: true });
     rmSync(path, { force: true });
-    return new Promise((resolve, reject) => {
+    await new Promise<void>((resolve, reject) => {
       this.#server.once("error", reject);
       const umask = process.umask(0o177);
       try {

@@ -9,9 +9,27 @@ let win: BrowserWindow | undefined;
 app.whenReady().then(() => {
   if (process.env.CORE_WINDOW !== "1") return;
   win = new BrowserWindow({ width: 980, height: 660, title: "Core" });
+  if (process.env.CORE_CLOSED_FAILS === "1") {
+    win.on("closed", () => {
+      throw new Error("the listener of closed failed");
+    });
+  }
   win.on("resize", (data) => void win?.webContents.send("resized", data));
   void win.loadFile("index.html");
 });
+
+if (process.env.CORE_START_FAILS === "1") {
+  app.on("ready", () => {
+    throw new Error("the start-up failed");
+  });
+}
+
+if (process.env.CORE_QUITS_LATER === "1") {
+  app.once("before-quit", (event) => {
+    event.preventDefault();
+    setTimeout(() => app.quit(), 50);
+  });
+}
 
 app.on("before-quit", async () => {
   if (savePath === undefined) return;
@@ -31,6 +49,22 @@ ipcMain.handle("throw", () => {
   throw Object.assign(new Error("the handler failed"), { code: "E_TEST" });
 });
 ipcMain.handle("throw-text", () => Promise.reject("just text"));
+ipcMain.handle("throw-shaped", () => Promise.reject({ message: "shaped like an error", code: "E_SHAPE" }));
+ipcMain.handle("throw-bare", () => Promise.reject(Object.create(null)));
+ipcMain.handle("throw-no-message", () => Promise.reject(Object.assign(new Error("x"), { message: undefined })));
+ipcMain.handle("window", (_event, ...steps: ("load" | "title" | "close")[]) => {
+  const window = new BrowserWindow({ title: "First" });
+  for (const step of steps) {
+    if (step === "load") void window.loadFile("other.html");
+    if (step === "title") window.setTitle("Second");
+    if (step === "close") window.close();
+  }
+  return null;
+});
+ipcMain.handle("navigate", async () => {
+  await win?.loadFile("second.html");
+  return win?.id ?? null;
+});
 ipcMain.handle("undefined", () => undefined);
 ipcMain.handle("cycle", () => cycle);
 ipcMain.handle("bigint", () => 1n);

@@ -90,6 +90,16 @@ describeCoreEnd((cores) => {
       await expectAnswers(host);
     });
 
+    test("whatever else a handler throws is an error of that call too", async () => {
+      const { host } = await cores.startReady();
+      expect(await host.invoke(1, "throw-shaped")).toMatchObject({
+        error: { message: "shaped like an error", code: "E_SHAPE" },
+      });
+      expect(await host.invoke(2, "throw-bare")).toMatchObject({ error: { message: expect.any(String) } });
+      expect(await host.invoke(3, "throw-no-message")).toMatchObject({ error: { message: expect.any(String) } });
+      await expectAnswers(host);
+    });
+
     test("a channel without a handler is an error that names it", async () => {
       const { host } = await cores.startReady();
       expect(await host.invoke(1, "nowhere")).toMatchObject({ error: { message: 'no handler for channel "nowhere"' } });

@@ -1,6 +1,6 @@
 /** The core end of the bridge: how it is reached, what it reads, and what `init` brings. */
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { maxLineBytes } from "#protocol/bridge/lines.ts";
@@ -18,6 +18,18 @@ describeCoreEnd((cores) => {
       const host = await core.connect();
       await host.start();
       await expectAnswers(host);
+    });
+
+    test.each([
+      ["too long for a socket", "x".repeat(120), "at most 107 bytes"],
+      ["a directory", "", "cannot listen on"],
+    ])("a path that is %s ends the app with the reason", async (_, name, reason) => {
+      const directory = mkdtempSync(join(tmpdir(), "vmapp-core-"));
+      const run = cores.run({ VMAPP_SOCKET: join(directory, name) });
+      expect(await run.ended).toBe(1);
+      expect(run.log()).toMatch(/^vmapp-sdk: cannot listen on /);
+      expect(run.log()).toContain(reason);
+      rmSync(directory, { recursive: true });
     });
 
     test("a newer connection replaces the older, whose pending invokes are dropped", async () => {

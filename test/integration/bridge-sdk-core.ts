@@ -1,6 +1,6 @@
 /** App cores over the SDK, on each runtime that it is for: Bun runs the source, Node a bundle of it. */
 import { afterAll, afterEach, beforeAll, describe, expect } from "bun:test";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,6 +39,17 @@ class SdkCores {
     const core = await startCore({ command: this.#command, env, ...(directory === undefined ? {} : { directory }) });
     this.#started.push(core);
     return core;
+  }
+
+  /** A core that is not expected to listen. */
+  run(env: Record<string, string>): { ended: Promise<number | null>; log(): string } {
+    const [program, ...args] = this.#command as [string, ...string[]];
+    const child = spawn(program, args, { env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] });
+    let logged = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      logged += chunk.toString();
+    });
+    return { ended: new Promise((resolve) => child.once("close", resolve)), log: () => logged };
   }
 
   /** A core whose host has said `init` and heard `ready`. */

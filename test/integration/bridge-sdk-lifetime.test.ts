@@ -33,6 +33,48 @@ describeCoreEnd((cores) => {
       expect(await core.ended).toBe(0);
     });
 
+    test("the app quits after its last window also when a listener of closed fails", async () => {
+      const { core, host } = await startWithWindow({ CORE_CLOSED_FAILS: "1" });
+      host.send({ t: "window", win: 3, event: "closed", data: {} });
+      const { id } = await host.next(({ op }) => op === "app.quit");
+      host.send({ t: "reply", id, result: null });
+      expect(await core.ended).toBe(0);
+    });
+
+    test("a window that is closed and titled while the host still opens it is so once it is open", async () => {
+      const { host } = await startWithWindow();
+      await host.invoke(1, "window", "load", "title", "close");
+      const { id } = await host.next(({ op }) => op === "window.create");
+      host.send({ t: "reply", id, result: { win: 4 } });
+      expect(await host.next(({ op }) => op === "window.setTitle")).toMatchObject({
+        params: { win: 4, title: "Second" },
+      });
+      expect(await host.next(({ op }) => op === "window.close")).toMatchObject({ params: { win: 4 } });
+      await expectAnswers(host);
+    });
+
+    test("the last window closed before it had a page: the app quits", async () => {
+      const { core, host } = await cores.startReady();
+      await host.invoke(1, "window", "close");
+      const { id } = await host.next(({ op }) => op === "app.quit");
+      host.send({ t: "reply", id, result: null });
+      expect(await core.ended).toBe(0);
+    });
+
+    test("another page takes the place of the first, whose window is closed", async () => {
+      const { host } = await startWithWindow();
+      host.send({ t: "invoke", id: 1, win: 3, channel: "navigate", args: [] });
+      const { id, params } = await host.next(({ op }) => op === "window.create");
+      expect(params).toMatchObject({ entry: "second.html" });
+      host.send({ t: "reply", id, result: { win: 4 } });
+      expect(await host.next(({ op }) => op === "window.close")).toMatchObject({ params: { win: 3 } });
+      expect(await host.next(({ t }) => t === "result")).toMatchObject({ id: 1, result: 4 });
+      host.send({ t: "window", win: 3, event: "closed", data: {} });
+      host.send({ t: "window", win: 4, event: "resize", data: 1 });
+      expect(await host.next(({ t }) => t === "emit")).toMatchObject({ win: 4, channel: "resized" });
+      await expectAnswers(host);
+    });
+
     test("an app that stays opens its windows again for the next host", async () => {
       const { core, host } = await startWithWindow({ CORE_STAYS: "1" });
       await expectAnswers(host);
@@ -73,6 +115,22 @@ describeCoreEnd((cores) => {
       const next = await core.connect();
       await next.start();
       await expectAnswers(next);
+    });
+
+    test("an app that puts quitting off once, and then quits, ends", async () => {
+      const { core, host } = await cores.startReady({ CORE_QUITS_LATER: "1" });
+      host.send({ t: "before-quit" });
+      const { id } = await host.next(({ op }) => op === "app.quit");
+      host.send({ t: "reply", id, result: null });
+      expect(await core.ended).toBe(0);
+    });
+
+    test("a start-up that fails ends the app with its reason, instead of leaving the host to wait", async () => {
+      const core = await cores.start({ CORE_START_FAILS: "1" });
+      const host = await core.connect();
+      host.send({ t: "init", app: {}, platform: {}, folders: {}, data: "/data" });
+      expect(await core.ended).toBe(1);
+      expect(core.log()).toContain("the start-up failed");
     });
 
     test("app.quit is told to the host before the app ends", async () => {
