@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { match } from "ts-pattern";
 import type { InspectedMessage } from "../../clients/bridge/inspector.ts";
 import { defaultPermissions, isOpName, type OpName } from "../../clients/bridge/ops.ts";
-import type { AppOptions } from "../../clients/bridge/session.ts";
+import type { AppOptions, AppSession } from "../../clients/bridge/session.ts";
 import { JoinedSession, shareSession } from "../../clients/bridge/shared-session.ts";
 import { Guest } from "../../guest.ts";
 import { type KnownVm, resolveTarget } from "../../vm/resolve.ts";
@@ -11,6 +11,7 @@ import { stopKnownVm } from "../../vm/stop-known.ts";
 import { parseSeconds } from "../option-values.ts";
 import { note, printLine } from "../output.ts";
 import { onStopSignal } from "../stop-signals.ts";
+import { visibleJson } from "../visible.ts";
 
 /** in the state directory of a VM: the session that its other users join */
 const sharedSessionFile = "app.sock";
@@ -87,6 +88,10 @@ function sessionOptions({ folder, data, allow = [], timeout }: AppCommandOptions
   };
 }
 
+function joinOptions({ timeout }: AppCommandOptions): { readyMs?: number } {
+  return timeout === undefined ? {} : { readyMs: timeout };
+}
+
 /** Where the VM's session is shared; undefined for a target that is no VM of this host. */
 function sharedPath(vm: KnownVm | undefined): string | undefined {
   return vm === undefined ? undefined : join(vm.directory, sharedSessionFile);
@@ -96,12 +101,36 @@ function joinSession(path: string | undefined): Promise<JoinedSession | undefine
   return path === undefined ? Promise.resolve(undefined) : JoinedSession.connect(path);
 }
 
+/** Uses a session of our own, which others join meanwhile; ends it once they have been answered too. */
+async function useOwnSession(
+  { target, path, options }: { target: string; path: string | undefined; options: AppOptions },
+  use: (session: AppSession) => Promise<void>,
+): Promise<void> {
+  let endSession = async () => {};
+  const onSession = (session: AppSession) => {
+    // Before it is ready: whoever comes while it waits for the app would take its place otherwise.
+    const stopSharing = path === undefined ? undefined : shareSession(session, path);
+    endSession = async () => {
+      await stopSharing?.();
+      await session.close();
+    };
+  };
+  try {
+    await use(await Guest.connect(target).app({ ...options, onSession }));
+  } finally {
+    await endSession();
+  }
+}
+
 async function watch(target: string, options: AppCommandOptions): Promise<void> {
   const path = sharedPath(resolveTarget(target).vm);
   const stopping = new AbortController();
   const undo = onStopSignal(() => stopping.abort());
+  let stopSharing = async () => {};
   const print = (message: InspectedMessage) =>
-    void printLine(options.json ? JSON.stringify(message) : describe(message)).catch(() => stopping.abort());
+    void printLine(options.json ? visibleJson(JSON.stringify(message)) : describe(message)).catch(() =>
+      stopping.abort(),
+    );
   try {
     const joined = await joinSession(path);
     if (joined !== undefined) {
@@ -111,15 +140,21 @@ async function watch(target: string, options: AppCommandOptions): Promise<void> 
     const session = await Guest.connect(target).app({
       ...sessionOptions(options),
       signal: stopping.signal,
-      onSession: (opened) => opened.on("message", print).on("problem", note),
+      onSession: (opened) => {
+        opened.on("message", print).on("problem", note);
+        if (path !== undefined) stopSharing = shareSession(opened, path);
+      },
     });
-    if (path !== undefined) shareSession(session, path);
     await new Promise<void>((resolve) => {
       session.on("state", (state) => state === "closed" && resolve());
       stopping.signal.addEventListener("abort", () => resolve());
     });
     await session.close();
+  } catch (error) {
+    // Ended by its user while it waited for the app.
+    if (!stopping.signal.aborted) throw error;
   } finally {
+    await stopSharing();
     undo();
   }
 }
@@ -128,24 +163,26 @@ async function invoke(target: string, words: readonly string[], options: AppComm
   const [channel, ...texts] = words;
   if (channel === undefined) throw new Error("invoke wants a channel: vmapp app TARGET invoke CHANNEL [JSON...]");
   const args = texts.map(parseArgument);
-  const joined = await joinSession(sharedPath(resolveTarget(target).vm));
-  let result: unknown;
-  if (joined !== undefined) result = await joined.invoke(channel, args);
-  else {
-    await using session = await Guest.connect(target).app(sessionOptions(options));
-    result = await session.invoke(channel, ...args);
-  }
-  await printLine(options.json ? JSON.stringify(result) : JSON.stringify(result, null, 2));
+  const print = (result: unknown) => printLine(visibleJson(JSON.stringify(result, null, options.json ? 0 : 2)));
+  const path = sharedPath(resolveTarget(target).vm);
+  const joined = await joinSession(path);
+  if (joined !== undefined) await print(await joined.invoke(channel, args, joinOptions(options)));
+  else
+    await useOwnSession({ target, path, options: sessionOptions(options) }, async (session) =>
+      print(await session.invoke(channel, ...args)),
+    );
 }
 
 async function quit(target: string, options: AppCommandOptions): Promise<void> {
   const { vm } = resolveTarget(target);
-  const joined = await joinSession(sharedPath(vm));
-  const { ended } =
-    joined === undefined
-      ? await (await Guest.connect(target).app(sessionOptions(options))).quit()
-      : await joined.quit();
-  note(ended ? "the app has ended" : "the app did not end within 3 s");
+  const path = sharedPath(vm);
+  const tell = ({ ended }: { ended: boolean }) => note(ended ? "the app has ended" : "the app did not end within 3 s");
+  const joined = await joinSession(path);
+  if (joined !== undefined) tell(await joined.quit(joinOptions(options)));
+  else
+    await useOwnSession({ target, path, options: sessionOptions(options) }, async (session) =>
+      tell(await session.quit()),
+    );
   if (vm !== undefined) await printLine(`${vm.record.name}: ${await stopKnownVm(vm, { remove: false })}`);
 }
 
@@ -167,6 +204,6 @@ function describe({ atMs, direction, t, bytes, latencyMs, refused, preview }: In
     t.padEnd(11),
     `${bytes} B`.padStart(10),
     latency.padStart(9),
-    `${mark}${preview}`,
+    `${mark}${visibleJson(preview)}`,
   ].join(" ");
 }

@@ -15,10 +15,14 @@ import type { AppSession } from "./session.ts";
 /** A watcher that reads too slowly misses messages, rather than that they pile up here. */
 const mostWaitingBytes = 8 * 1024 * 1024;
 
+const defaultReadyMs = 60_000;
+/** how long the session may still take to be ready, in milliseconds */
+const readyMs = z.number().min(0);
+
 const question = z.discriminatedUnion("ask", [
   z.object({ ask: z.literal("watch") }),
-  z.object({ ask: z.literal("invoke"), channel: z.string(), args: z.array(z.unknown()) }),
-  z.object({ ask: z.literal("quit") }),
+  z.object({ ask: z.literal("invoke"), channel: z.string(), args: z.array(z.unknown()), readyMs }),
+  z.object({ ask: z.literal("quit"), readyMs }),
 ]);
 type Question = z.infer<typeof question>;
 
@@ -34,29 +38,41 @@ type Answer =
       };
     };
 
-/** Serves a session at a path, for this user alone, as long as it lives. Returns what ends that earlier. */
-export function shareSession(session: AppSession, path: string): () => void {
+/**
+ * Serves a session at a path, for this user alone, as long as it lives; it need not be ready yet. Returns what ends that
+ * earlier, once nobody's call is under way.
+ */
+export function shareSession(session: AppSession, path: string): () => Promise<void> {
   rmSync(path, { force: true });
   const sockets = new Set<Socket>();
+  const underWay = new Set<Promise<void>>();
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
-    serve(session, socket);
+    serve(socket, (asked, answer) => {
+      const work = carryOut(session, asked, socket, answer).finally(() => underWay.delete(work));
+      underWay.add(work);
+    });
   });
   server.listen(path, () => chmodSync(path, 0o600));
   server.unref();
-  const stop = () => {
+  let stopped = false;
+  const stop = async () => {
+    while (underWay.size > 0) await Promise.all(underWay);
+    // Once: by the second time somebody else may share a session there.
+    if (stopped) return;
+    stopped = true;
     server.close();
-    for (const socket of sockets) socket.end();
     rmSync(path, { force: true });
+    for (const socket of sockets) socket.end();
   };
   session.on("state", (state) => {
-    if (state === "closed") setTimeout(stop, 100).unref();
+    if (state === "closed") setTimeout(() => void stop(), 100).unref();
   });
   return stop;
 }
 
-function serve(session: AppSession, socket: Socket): void {
+function serve(socket: Socket, take: (asked: Question, answer: (line: Answer) => void) => void): void {
   const decoder = new LineDecoder();
   const answer = (line: Answer) => {
     if (socket.writableLength < mostWaitingBytes) socket.write(`${JSON.stringify(line)}\n`);
@@ -66,7 +82,7 @@ function serve(session: AppSession, socket: Socket): void {
     try {
       decoder.push(chunk);
       for (let line = decoder.next(); line !== undefined; line = decoder.next())
-        void carryOut(session, question.parse(JSON.parse(Buffer.from(line).toString())), socket, answer);
+        take(question.parse(JSON.parse(Buffer.from(line).toString())), answer);
     } catch {
       socket.destroy();
     }
@@ -89,9 +105,11 @@ async function carryOut(
         return;
       }
       case "invoke":
+        await untilReady(session, asked.readyMs);
         answer({ result: await session.invoke(asked.channel, ...asked.args) });
         return;
       case "quit":
+        await untilReady(session, asked.readyMs);
         answer({ result: await session.quit() });
         return;
       default:
@@ -102,6 +120,25 @@ async function carryOut(
     const coreCode = error instanceof BridgeError ? error.coreCode : undefined;
     answer({ error: { code, message: error instanceof Error ? error.message : String(error), coreCode } });
   }
+}
+
+/** Waits while the session is being connected. Throws {@link BridgeError} `not_ready` when that takes too long. */
+function untilReady(session: AppSession, readyMs: number): Promise<void> {
+  const isConnecting = () => session.state === "connecting" || session.state === "starting";
+  if (!isConnecting()) return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    const onState = () => {
+      if (isConnecting()) return;
+      clearTimeout(timer);
+      session.off("state", onState);
+      resolve();
+    };
+    const timer = setTimeout(() => {
+      session.off("state", onState);
+      reject(new BridgeError("not_ready", `the app was not ready within ${readyMs / 1000} s`));
+    }, readyMs);
+    session.on("state", onState);
+  });
 }
 
 /** The session that another process shares at a path. */
@@ -117,14 +154,14 @@ export class JoinedSession {
     });
   }
 
-  /** Calls a handler of the core. Throws {@link BridgeError}. */
-  invoke(channel: string, args: readonly unknown[]): Promise<unknown> {
-    return this.#ask({ ask: "invoke", channel, args: [...args] });
+  /** Calls a handler of the core, once the session is ready. Throws {@link BridgeError}. */
+  invoke(channel: string, args: readonly unknown[], { readyMs = defaultReadyMs } = {}): Promise<unknown> {
+    return this.#ask({ ask: "invoke", channel, args: [...args], readyMs });
   }
 
   /** Has the app quit, as `AppSession.quit` does. */
-  async quit(): Promise<{ ended: boolean }> {
-    return (await this.#ask({ ask: "quit" })) as { ended: boolean };
+  async quit({ readyMs = defaultReadyMs } = {}): Promise<{ ended: boolean }> {
+    return (await this.#ask({ ask: "quit", readyMs })) as { ended: boolean };
   }
 
   /** Reports every message until the session ends or `signal` fires. */
