@@ -39,8 +39,8 @@ describe("the process table", () => {
   });
 
   test("finds no program in one that has ended and is not waited for yet", async () => {
-    // The shell becomes a program that waits for no child, so its child stays a zombie.
-    const parent = Bun.spawn(["sh", "-c", "true & echo $!; exec sleep 60"], { stdout: "pipe" });
+    // Before its child ends, the shell becomes a program that waits for none, so the child stays a zombie.
+    const parent = Bun.spawn(["sh", "-c", "sleep 0.2 & echo $!; exec sleep 60"], { stdout: "pipe" });
     try {
       const { value } = await parent.stdout.getReader().read();
       const child = Number(Buffer.from(value ?? []).toString());
