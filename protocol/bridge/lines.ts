@@ -8,8 +8,9 @@ import { ByteQueue } from "../byte-queue.ts";
 export const maxLineBytes = 16 * 1024 * 1024;
 
 const newline = 0x0a;
-/** A line that trickles in is joined now and then, so that it costs its bytes and not an object for each of them. */
-const maxPieces = 512;
+/** Pieces below this are joined by the hundred: a line that trickles in costs its bytes, not an object for each of them. */
+const smallPieceBytes = 4096;
+const smallPiecesAtOnce = 512;
 
 /** A line over the limit. Where it ends is not known, so what follows cannot be trusted: the connection ends. */
 export class LineLimitError extends Error {
@@ -29,7 +30,9 @@ export class LineLimitError extends Error {
 export class LineDecoder {
   /** the head of a line whose newline has not come yet */
   readonly #head = new ByteQueue();
-  #pieces = 0;
+  /** small pieces behind the head, not joined yet */
+  readonly #tail = new ByteQueue();
+  #tailPieces = 0;
   #chunk: Uint8Array = new Uint8Array(0);
   #offset = 0;
 
@@ -40,7 +43,7 @@ export class LineDecoder {
 
   /** bytes of a line that is not complete yet */
   get pendingBytes(): number {
-    return this.#head.length;
+    return this.#head.length + this.#tail.length;
   }
 
   push(chunk: Uint8Array): void {
@@ -53,7 +56,7 @@ export class LineDecoder {
   next(): Uint8Array | undefined {
     const end = this.#chunk.indexOf(newline, this.#offset);
     const pieceEnd = end < 0 ? this.#chunk.length : end;
-    const length = this.#head.length + pieceEnd - this.#offset;
+    const length = this.pendingBytes + pieceEnd - this.#offset;
     if (length > this.limit) throw new LineLimitError(this.limit);
     const piece = this.#chunk.subarray(this.#offset, pieceEnd);
     if (end < 0) {
@@ -62,18 +65,25 @@ export class LineDecoder {
       return undefined;
     }
     this.#offset = end + 1;
-    if (this.#head.length === 0) return piece;
+    if (this.pendingBytes === 0) return piece;
+    this.#joinTail();
     this.#head.push(piece);
-    this.#pieces = 0;
     return this.#head.take(length);
   }
 
   #keep(piece: Uint8Array): void {
-    if (piece.length === 0) return;
-    this.#head.push(piece);
-    this.#pieces += 1;
-    if (this.#pieces < maxPieces) return;
-    this.#head.push(this.#head.take(this.#head.length));
-    this.#pieces = 1;
+    if (piece.length >= smallPieceBytes) {
+      this.#joinTail();
+      this.#head.push(piece);
+      return;
+    }
+    this.#tail.push(piece);
+    this.#tailPieces += 1;
+    if (this.#tailPieces === smallPiecesAtOnce) this.#joinTail();
+  }
+
+  #joinTail(): void {
+    this.#head.push(this.#tail.take(this.#tail.length));
+    this.#tailPieces = 0;
   }
 }

@@ -32,6 +32,31 @@ describe("cutting lines", () => {
     expect(decoder.pendingBytes).toBe(0);
   });
 
+  test("a line in pieces of every size keeps its order, and the next one starts afresh", () => {
+    const decoder = new LineDecoder();
+    const text = Array.from({ length: 30_000 }, (_, index) => `${index},`).join("");
+    const stream = bytes(`${text}\n${text}\n`);
+    const sizes = [1, 4095, 3, 4096, 511, 5000, 1, 1];
+    const lines: string[] = [];
+    for (let offset = 0, turn = 0; offset < stream.length; turn += 1) {
+      const size = turn % 2000 < 1500 ? 7 : (sizes[turn % sizes.length] as number);
+      lines.push(...decodeAll(decoder, stream.slice(offset, offset + size)));
+      offset += size;
+    }
+    expect(lines.map((line) => line === text)).toEqual([true, true]);
+    expect(decoder.pendingBytes).toBe(0);
+  });
+
+  test("a line over the limit is refused however small its pieces are", () => {
+    const decoder = new LineDecoder(2000);
+    const push = () => {
+      decoder.push(Uint8Array.of(0x61));
+      return decoder.next();
+    };
+    for (let count = 0; count < 2000; count += 1) push();
+    expect(push).toThrow(LineLimitError);
+  });
+
   test("a line of exactly 16 MiB is taken", () => {
     const decoder = new LineDecoder();
     const line = Buffer.alloc(maxLineBytes + 1, 0x61);
