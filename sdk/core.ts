@@ -17,9 +17,15 @@ import { PlatformError } from "./error.ts";
 import { type HostConnection, HostLink } from "./host-link.ts";
 import { warn } from "./log.ts";
 
+/**
+ * - `start`: the app starts
+ * - `reconnect`: a host has connected again, and has nothing of what the former one had
+ * - `update`: the host says it once more on the same connection
+ */
+export type InitOccasion = "start" | "reconnect" | "update";
+
 export interface CoreEvents {
-  /** `first`: the app starts; else a host has connected again */
-  onInit(message: InitMessage, first: boolean): void;
+  onInit(message: InitMessage, occasion: InitOccasion): void;
   /** A handler's result, or undefined where the channel has none. May throw, and may return a promise. */
   onInvoke(message: InvokeMessage): { readonly result: unknown } | undefined;
   onSend(message: SendMessage): void;
@@ -126,10 +132,15 @@ export class Core {
   }
 
   #start(connection: HostConnection, message: InitMessage): void {
-    const first = !this.#initialised;
+    if (this.#state === "starting" || this.#state === "ready") {
+      this.#events.onInit(message, "update");
+      if (this.#state === "ready") void connection.send({ t: "ready" });
+      return;
+    }
+    const occasion = this.#initialised ? "reconnect" : "start";
     this.#initialised = true;
     this.#state = "starting";
-    this.#events.onInit(message, first);
+    this.#events.onInit(message, occasion);
     // After what the start-up does at once, so that its handlers are there before the host may call them.
     setImmediate(() => {
       if (this.#link.connection !== connection || this.#state !== "starting") return;

@@ -10,10 +10,10 @@ import type { WebContents } from "./web-contents.ts";
 export function createSdk({ dataDir, onInit }: { dataDir: string; onInit: (message: InitMessage) => void }) {
   const ipcMain = new IpcMain();
   const core: Core = new Core({
-    onInit: (message, first) => {
+    onInit: (message, occasion) => {
       onInit(message);
-      app.initialise(message.app, message.data, first);
-      if (!first) windows.reopenAll();
+      app.initialise(message.app, message.data, occasion === "start");
+      if (occasion === "reconnect") windows.reopenAll();
     },
     onInvoke: ({ channel, win, args }) => {
       const handler = ipcMain.handlerOf(channel);

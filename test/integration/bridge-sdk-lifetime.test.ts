@@ -75,6 +75,16 @@ describeCoreEnd((cores) => {
       await expectAnswers(host);
     });
 
+    test("a host that says init once more is answered, and nothing is asked of it twice", async () => {
+      const { host } = await cores.startReady({ CORE_WINDOW: "1" });
+      const { id } = await host.next(({ op }) => op === "window.create");
+      await host.start({ folders: { notes: "/host/f-notes" } });
+      expect(await host.invoke(1, "state")).toMatchObject({ result: { folders: { notes: "/host/f-notes" } } });
+      host.send({ t: "reply", id, result: { win: 3 } });
+      await expectAnswers(host);
+      expect(host.messages.filter(({ t }) => t === "request")).toHaveLength(1);
+    });
+
     test("an app that stays opens its windows again for the next host", async () => {
       const { core, host } = await startWithWindow({ CORE_STAYS: "1" });
       await expectAnswers(host);
