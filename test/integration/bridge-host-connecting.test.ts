@@ -77,6 +77,24 @@ describe("connecting", () => {
     expect(session.state).toBe("closed");
   });
 
+  test("before-quit: a core that answers it with app.quit has quit once", async () => {
+    let quits = 0;
+    const { session, core } = await host.ready({
+      onSession: (opened) =>
+        opened.on("quit", () => {
+          quits += 1;
+        }),
+    });
+    const quitting = session.quit();
+    await core.next(({ t }) => t === "before-quit");
+    core.send({ t: "request", id: 1, op: "app.quit", params: {} });
+    await core.next(({ t }) => t === "reply");
+    core.close();
+    expect(await quitting).toEqual({ ended: true });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(quits).toBe(1);
+  });
+
   test("before-quit: a core that goes on has 3 s", async () => {
     const { session, core } = await host.ready();
     const started = Date.now();

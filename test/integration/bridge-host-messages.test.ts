@@ -122,6 +122,15 @@ describe("calls", () => {
     await expectAnswers(session, core);
   });
 
+  test("a limit of infinity is none", async () => {
+    const { session, core } = await host.ready({ timeoutMs: Number.POSITIVE_INFINITY });
+    const call = session.call({ channel: "a", timeoutMs: Number.POSITIVE_INFINITY });
+    const { id } = await core.next(({ t }) => t === "invoke");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    core.send({ t: "result", id, result: "in time" });
+    expect(await call).toBe("in time");
+  });
+
   test("a call may be given up by time or by signal; its late result is dropped", async () => {
     const { session, core } = await host.ready();
     expect(await failure(session.call({ channel: "slow", timeoutMs: 30 }))).toMatchObject({ code: "timeout" });

@@ -108,6 +108,31 @@ describe("operations", () => {
     await expectAnswers(session, second);
   });
 
+  test("a window that opens when its core is gone is not the next core's", async () => {
+    let open = () => {};
+    const { session, core, server } = await host.ready({
+      ops: {
+        "window.create": (params, context) =>
+          new Promise((resolve, reject) => {
+            open = () => {
+              try {
+                resolve({ win: context.openWindow(params) });
+              } catch (error) {
+                reject(error);
+              }
+            };
+          }),
+      },
+    });
+    core.send({ t: "request", id: 1, op: "window.create", params: { entry: "a.html" } });
+    await expectAnswers(session, core);
+    core.close();
+    await waitUntil(() => session.state === "ready" && server.connections.length === 2, "the reconnect");
+    open();
+    expect([...session.windows.keys()]).toEqual([]);
+    await expectAnswers(session, server.connections[1] as HostLines);
+  });
+
   test("an embedder's function that throws what has no text is an error of that request", async () => {
     const { session, core } = await host.ready({ ops: { "dialog.open": () => Promise.reject(Object.create(null)) } });
     expect(await request(core, 1, "dialog.open")).toMatchObject({ error: { code: "failed" } });

@@ -1,3 +1,5 @@
+import type { EncodeError } from "#protocol/bridge/encode.ts";
+
 /**
  * - `disconnected`: the connection to the core was lost, or there is none; the call may or may not have been carried out
  * - `not_ready`: the core could not be reached, or did not send `ready` in time
@@ -41,4 +43,9 @@ export class OpError extends Error {
   ) {
     super(message);
   }
+}
+
+/** `subject` is the channel of the call that could not be encoded. */
+export function asBridgeError(subject: string, error: EncodeError): BridgeError {
+  return new BridgeError(error.code, `${subject}: ${error.message}`, { cause: error });
 }

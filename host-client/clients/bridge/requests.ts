@@ -11,13 +11,24 @@ const maxAtOnce = 256;
 export class Requests {
   readonly #ops: Ops;
   readonly #allowed: ReadonlySet<OpName>;
-  readonly #context: OpContext;
+  readonly #newContext: (clipboard: string) => OpContext;
+  #context: OpContext;
   #running = new Set<number>();
 
-  constructor({ ops, allowed, context }: { ops: Ops; allowed: Iterable<OpName>; context: OpContext }) {
+  constructor({
+    ops,
+    allowed,
+    newContext,
+  }: {
+    ops: Ops;
+    allowed: Iterable<OpName>;
+    /** makes the context of one connection's requests */
+    newContext: (clipboard: string) => OpContext;
+  }) {
     this.#ops = ops;
     this.#allowed = new Set(allowed);
-    this.#context = context;
+    this.#newContext = newContext;
+    this.#context = newContext("");
   }
 
   /** Whether the permissions refuse this operation. */
@@ -28,6 +39,7 @@ export class Requests {
   /** A new connection: what still runs answers to the former one, and the core's ids start over. */
   startOver(): void {
     this.#running = new Set();
+    this.#context = this.#newContext(this.#context.clipboard);
   }
 
   /** Carries a request out; undefined for one whose id is still being worked on, which gets no answer of its own. */

@@ -10,18 +10,19 @@ import type {
   BridgeMessage,
   CoreMessage,
   HostMessage,
-  InitMessage,
   Platform,
   RequestMessage,
 } from "#protocol/bridge/messages.ts";
 import type { Parsed } from "#protocol/bridge/parse.ts";
-import { BridgeError } from "./error.ts";
+import { asBridgeError, BridgeError, OpError } from "./error.ts";
+import { initMessage } from "./init-message.ts";
 import { type InspectedMessage, Inspector } from "./inspector.ts";
 import { Invocations } from "./invocations.ts";
 import type { Link } from "./link.ts";
-import { defaultPermissions, headlessOps, type OpName, type Ops, type WindowParams } from "./ops.ts";
+import { defaultPermissions, headlessOps, type OpContext, type OpName, type Ops, type WindowParams } from "./ops.ts";
 import { Requests } from "./requests.ts";
 import type { AppEvents, CallOptions } from "./session-events.ts";
+import { startLimit } from "./time-limit.ts";
 import { type AppState, type Dial, Upkeep } from "./upkeep.ts";
 import { Windows } from "./windows.ts";
 
@@ -52,6 +53,8 @@ export class AppSession extends EventEmitter<AppEvents> {
   readonly #windows = new Windows();
   readonly #requests: Requests;
   readonly #inspector = new Inspector();
+  #losses = 0;
+  #ending: Promise<{ ended: boolean }> | undefined;
 
   private constructor(dial: Dial, options: AppOptions) {
     super();
@@ -68,16 +71,7 @@ export class AppSession extends EventEmitter<AppEvents> {
     this.#requests = new Requests({
       ops: { ...headlessOps, ...options.ops },
       allowed: options.permissions ?? defaultPermissions,
-      context: {
-        clipboard: "",
-        openWindow: (params) => {
-          const win = this.#windows.add(params);
-          this.emit("window-opened", win, params);
-          return win;
-        },
-        closeWindow: (win) => this.closeWindow(win),
-        requireWindow: (win) => this.#windows.require(win),
-      },
+      newContext: (clipboard) => this.#newContext(clipboard),
     });
   }
 
@@ -117,13 +111,9 @@ export class AppSession extends EventEmitter<AppEvents> {
         new BridgeError("aborted", `${channel}: the caller gave up`, { cause: signal?.reason }),
       );
     signal?.addEventListener("abort", abort, { once: true });
-    const timer =
-      timeoutMs === undefined
-        ? undefined
-        : setTimeout(() => {
-            const text = `${channel}: no result within ${timeoutMs / 1000} s`;
-            this.#invocations.abandon(id, new BridgeError("timeout", text));
-          }, timeoutMs);
+    const timer = startLimit(timeoutMs, (seconds) =>
+      this.#invocations.abandon(id, new BridgeError("timeout", `${channel}: no result within ${seconds} s`)),
+    );
     try {
       void link.send({ t: "invoke", id, win, channel, args });
       return await result;
@@ -179,7 +169,25 @@ export class AppSession extends EventEmitter<AppEvents> {
     return this.close();
   }
 
+  /** What operations may do, on behalf of the core that is connected now. */
+  #newContext(clipboard: string): OpContext {
+    const losses = this.#losses;
+    return {
+      clipboard,
+      openWindow: (params) => {
+        if (losses !== this.#losses || this.state === "closed")
+          throw new OpError("disconnected", "the app that asked for the window is gone");
+        const win = this.#windows.add(params);
+        this.emit("window-opened", win, params);
+        return win;
+      },
+      closeWindow: (win) => this.closeWindow(win),
+      requireWindow: (win) => this.#windows.require(win),
+    };
+  }
+
   #lost(reason: string | undefined): void {
+    this.#losses += 1;
     this.#inspector.forgetCalls();
     this.#requests.startOver();
     const because = reason === undefined ? "" : `: ${reason}`;
@@ -259,7 +267,12 @@ export class AppSession extends EventEmitter<AppEvents> {
   }
 
   /** Waits for the core to end by itself, and closes the session in any case. */
-  async #awaitEnd(): Promise<{ ended: boolean }> {
+  #awaitEnd(): Promise<{ ended: boolean }> {
+    this.#ending ??= this.#end();
+    return this.#ending;
+  }
+
+  async #end(): Promise<{ ended: boolean }> {
     const ended = await this.#upkeep.awaitEnd();
     this.emit("quit");
     await this.close();
@@ -296,18 +309,4 @@ export class AppSession extends EventEmitter<AppEvents> {
     for (const win of this.#windows.open.keys()) return win;
     return 0;
   }
-}
-
-function initMessage(options: AppOptions): InitMessage {
-  const {
-    app = { id: "app", name: "App", version: "0.0.0" },
-    platform = { os: "linux", arch: process.arch },
-    folders = {},
-    data = "/data",
-  } = options;
-  return { t: "init", app, platform, folders, data };
-}
-
-function asBridgeError(subject: string, error: EncodeError): BridgeError {
-  return new BridgeError(error.code, `${subject}: ${error.message}`, { cause: error });
 }

@@ -8,6 +8,7 @@ import type { Connection } from "../../transport/connection.ts";
 import { Backoff } from "./backoff.ts";
 import { BridgeError } from "./error.ts";
 import { Link } from "./link.ts";
+import { startLimit } from "./time-limit.ts";
 
 const readyMs = 30_000;
 /** what an app has to save its state, and a core that asked to quit to end by itself */
@@ -68,7 +69,7 @@ export class Upkeep {
         const reason = failure instanceof Error ? `${text}: ${failure.message}` : text;
         reject(new BridgeError(signal?.aborted ? "aborted" : "not_ready", reason, { cause: failure }));
       };
-      const timer = setTimeout(giveUp, timeoutMs);
+      const timer = startLimit(timeoutMs, giveUp);
       signal?.addEventListener("abort", giveUp, { once: true });
       this.#whenReady = () => {
         clearTimeout(timer);
