@@ -5,17 +5,10 @@
  */
 import { EventEmitter } from "node:events";
 import { EncodeError } from "#protocol/bridge/encode.ts";
-import type {
-  AppIdentity,
-  BridgeMessage,
-  CoreMessage,
-  HostMessage,
-  Platform,
-  RequestMessage,
-} from "#protocol/bridge/messages.ts";
+import type { BridgeMessage, CoreMessage, HostMessage, RequestMessage } from "#protocol/bridge/messages.ts";
 import type { Parsed } from "#protocol/bridge/parse.ts";
 import { asBridgeError, BridgeError, OpError } from "./error.ts";
-import { initMessage } from "./init-message.ts";
+import { type InitOptions, initMessage } from "./init-message.ts";
 import { type InspectedMessage, Inspector } from "./inspector.ts";
 import { Invocations } from "./invocations.ts";
 import type { Link } from "./link.ts";
@@ -28,13 +21,7 @@ import { Windows } from "./windows.ts";
 
 const defaultConnectMs = 60_000;
 
-export interface AppOptions {
-  app?: AppIdentity;
-  platform?: Platform;
-  /** path of each shared folder in the guest, by name; null where there is none yet */
-  folders?: Record<string, string | null>;
-  /** the app's own directory in the guest; `/data` when absent */
-  data?: string;
+export interface AppOptions extends InitOptions {
   /** what the core may request; windows, dialogs, notifications and quitting when absent */
   permissions?: readonly OpName[];
   /** replaces what operations do */
