@@ -1,6 +1,7 @@
 import { EventEmitter } from "node:events";
 import type { WindowMessage } from "#protocol/bridge/messages.ts";
 import type { Core } from "./core.ts";
+import { PlatformError } from "./error.ts";
 import { describe, warn } from "./log.ts";
 import { WebContents } from "./web-contents.ts";
 
@@ -124,7 +125,18 @@ export function createWindows({ core, onAllClosed }: { core: Core; onAllClosed: 
       this.id = win;
       this.webContents.flushEarly();
       if (this.#title !== title) this.#tell("window.setTitle", { title: this.#title });
-      if (this.#closesOnceOpen) this.#tell("window.close", {});
+      if (this.#closesOnceOpen) void this.#requestClose(win);
+    }
+
+    async #requestClose(win: number): Promise<void> {
+      try {
+        await core.request("window.close", { win });
+      } catch (error) {
+        // Without a host there is nothing left of the window.
+        const isGone = error instanceof PlatformError && error.code === "disconnected" && !this.#destroyed;
+        if (isGone) end(this);
+        else warn(describe(error));
+      }
     }
 
     setTitle(title: string): void {
@@ -137,9 +149,9 @@ export function createWindows({ core, onAllClosed }: { core: Core; onAllClosed: 
     }
 
     close(): void {
-      this.#tell("window.close", {});
-      if (this.id !== undefined) return;
-      if (this.#opening > 0) this.#closesOnceOpen = true;
+      if (this.#destroyed) throw new TypeError("Object has been destroyed");
+      if (this.id !== undefined) void this.#requestClose(this.id);
+      else if (this.#opening > 0) this.#closesOnceOpen = true;
       else end(this);
     }
 

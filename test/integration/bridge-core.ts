@@ -61,6 +61,9 @@ ipcMain.handle("window", (_event, ...steps: ("load" | "title" | "close")[]) => {
   }
   return null;
 });
+ipcMain.on("close-when-alone", () => {
+  app.once("disconnected", () => setTimeout(() => win?.close(), 10));
+});
 ipcMain.handle("navigate", async () => {
   await win?.loadFile("second.html");
   return win?.id ?? null;

@@ -61,6 +61,14 @@ describeCoreEnd((cores) => {
       expect(await core.ended).toBe(0);
     });
 
+    test("a window that is closed while there is no host is closed, and not opened for the next one", async () => {
+      const { core, host } = await startWithWindow({ CORE_STAYS: "1" });
+      host.send({ t: "send", win: 3, channel: "close-when-alone", args: [] });
+      await expectAnswers(host);
+      host.close();
+      expect(await core.ended).toBe(0);
+    });
+
     test("another page takes the place of the first, whose window is closed", async () => {
       const { host } = await startWithWindow();
       host.send({ t: "invoke", id: 1, win: 3, channel: "navigate", args: [] });
