@@ -50,13 +50,13 @@ test("hazard 16: a good program takes over within seconds while a session goes o
     output += chunk.toString();
   });
   await push(vm.guest, good);
-  await hello(10_000, ({ build }) => build === "update-test");
+  await hello(20_000, ({ build }) => build === "update-test");
   session.stdin.end("word\n");
   expect(await session.exit).toEqual({ code: 0 });
   expect(output).toBe("began\ngot word\n");
   while (!said("update took")) {
     await vm.guest.exec(["sh", "-c", "kill -9 $PPID"]).catch(() => {});
-    await hello(10_000, ({ build }) => build === "update-test");
+    await hello(20_000, ({ build }) => build === "update-test");
   }
   expect((await vm.guest.exec(["echo", "whole"])).stdout.toString()).toBe("whole\n");
   // The program that was sent runs from another place than the runtime, whose parts it needs.

@@ -88,8 +88,9 @@ test("hazard 8: in a guest, the first command on a pty sees the size asked for",
 test("hazard 13: a command killed for memory ends with 137, and agent and PID 1 go on", async () => {
   const agentPids = () => guest.exec(["pidof", "vmapp-init"]).then(({ stdout }) => stdout.toString());
   const before = await agentPids();
-  // tail keeps what it may have to print, and /dev/zero has no line end.
-  const { code } = await guest.exec(["tail", "/dev/zero"]);
+  // A buffer that fits into the guest's memory but not into what is free of it, filled at once.
+  const greedy = `exec dd if=/dev/zero of=/dev/null count=1 bs=$(awk '/MemTotal/ { print $2 - 4096 }' /proc/meminfo)k`;
+  const { code } = await guest.exec(["sh", "-c", greedy]);
   expect(code).toBe(137);
   expect(await agentPids()).toBe(before);
 });
