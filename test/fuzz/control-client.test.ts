@@ -76,7 +76,8 @@ test(`${rounds} rounds against a guest that mutates its answers end with a resul
       using files = new GuestFiles(daemon.dial);
       await Promise.race([files.get("/data", join(folder, "into/here")).catch(() => {}), Bun.sleep(50)]);
       expect(readdirSync(folder)).toEqual(["into"]);
-      for (const name of readdirSync(join(folder, "into"))) expect(name).toMatch(/^(here|\.vmapp-[0-9a-f]{16}\.part)$/);
+      for (const name of readdirSync(join(folder, "into")))
+        expect(name).toMatch(/^(here|\.vmapp-[0-9a-f]{16}-[0-9a-f]{16}\.part)$/);
     }
     expect(process.memoryUsage.rss() - baseRss).toBeLessThan(400 * 1024 * 1024);
     daemon.script = {};
