@@ -112,7 +112,7 @@ describe("a proxy of the shell port", () => {
     const target = join(directory, "guest");
     symlinkSync(first.directory, target);
     const { lines } = await startProxy(`unix:${target}`);
-    const session = await guest.shell({ argv: ["sleep", "1000"] });
+    const session = await guest.shell({ argv: ["cat"] });
     await session.started;
     process.kill(first.pid, "SIGKILL");
     await expect(session.exit).rejects.toThrow(closedMessage);

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { childrenOf } from "./processes.ts";
 
 const maxLogCharacters = 256 * 1024;
 
@@ -31,8 +32,11 @@ export async function startLocalAgent({ waitForReady = true } = {}): Promise<Loc
     },
   );
   const stop = async () => {
+    // Each command leads a group of its own, and one on pipes does not notice that its agent has gone.
+    const commands = childrenOf(child.pid);
     child.kill("SIGKILL");
     await child.exited;
+    for (const pid of commands) killGroup(pid);
     rmSync(directory, { recursive: true, force: true });
   };
   const reader = child.stderr.getReader();
@@ -59,4 +63,12 @@ export async function startLocalAgent({ waitForReady = true } = {}): Promise<Loc
     stop,
     [Symbol.asyncDispose]: stop,
   };
+}
+
+function killGroup(group: number): void {
+  try {
+    process.kill(-group, "SIGKILL");
+  } catch {
+    // It has ended by itself.
+  }
 }
