@@ -1,10 +1,11 @@
 /** One command of an `exec`: started in a session of its own, its output kept up to the cap, killed as a group. */
-import { statSync, writeFileSync } from "node:fs";
+import { statSync } from "node:fs";
 import type { ExecResult } from "#protocol/console/calls.ts";
 import { ConsoleError } from "#protocol/console/errors.ts";
 import { maxStreamBytes } from "#protocol/console/limits.ts";
 import { type ExitStatus, type PipedChild, spawnWithoutInput } from "#sys/spawn.ts";
 import { lookUp } from "../shell/lookup.ts";
+import { withNeutralOomScore } from "../shell/oom-score.ts";
 import { type Captured, captureOutput } from "./capture.ts";
 import { CommandGroup } from "./command-group.ts";
 import { errorText } from "./file-error.ts";
@@ -32,7 +33,6 @@ const stragglerMs = 500;
 /** Throws ConsoleError `notExecutable`. */
 export function startCommand(request: CommandRequest): RunningCommand {
   const child = spawn(request);
-  allowOomKill(child.pid);
   const group = new CommandGroup(child);
   const closeOutput = () => {
     child.stdout.close();
@@ -58,7 +58,7 @@ export function startCommand(request: CommandRequest): RunningCommand {
 function spawn(request: CommandRequest): Omit<PipedChild, "stdin"> {
   const file = executable(request);
   try {
-    return spawnWithoutInput({ ...request, file });
+    return withNeutralOomScore(() => spawnWithoutInput({ ...request, file }));
   } catch (error) {
     // What only the attempt shows: too many words, a file that is being written, an interpreter that is no program.
     throw notExecutable(request, errorText(error), 126, error);
@@ -92,15 +92,6 @@ function isDirectory(path: string): boolean {
     return statSync(path).isDirectory();
   } catch {
     return false;
-  }
-}
-
-/** The agent protects itself from the OOM killer; what it starts must not inherit that. */
-function allowOomKill(pid: number): void {
-  try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, "0");
-  } catch {
-    // Already gone, or not privileged, in which case there was nothing to inherit.
   }
 }
 

@@ -48,6 +48,10 @@ describe("the console of a guest", () => {
     expect(env.filter((line) => /^(HOME|USER|VMAPP|TERM)/.test(line))).toEqual([]);
   });
 
+  test("hands the agent's protection from the OOM killer on to no command, however soon it forks", async () => {
+    for (let round = 0; round < 20; round += 1) expect(await sh("(cat /proc/self/oom_score_adj)")).toBe("0\n");
+  });
+
   test("holds an answer until the streams end, unless the client sets a timeout", async () => {
     expect(await sh("echo hi; sleep 30 >/dev/null 2>&1 &")).toBe("hi\n");
     expect(await sh("echo hi; setsid sleep 30 >/dev/null 2>&1 &")).toBe("hi\n");
