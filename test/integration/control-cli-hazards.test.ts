@@ -1,5 +1,5 @@
 /** What the file commands must not do, however they are called and whatever a guest answers. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import {
   existsSync,
@@ -18,12 +18,9 @@ import { ports, unixSocketName } from "#protocol/ports.ts";
 import { Daemon } from "../control/daemon.ts";
 import { frame, type Json, RawPeer } from "../control/raw-peer.ts";
 import { cliCommand, runCli, spawnCli } from "../host/cli.ts";
+import { temporaryFolder } from "../temporary-folder.ts";
 
-let local: string;
-beforeAll(() => {
-  local = mkdtempSync(join(tmpdir(), "vmapp-cli-"));
-});
-afterAll(() => rmSync(local, { recursive: true, force: true }));
+const local = temporaryFolder();
 
 const at = (daemon: Daemon, path: string): string => `unix:${daemon.directory}:${daemon.root}/${path}`;
 const fine = { code: 0, stdout: "", stderr: "" };

@@ -1,29 +1,23 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import {
   chmodSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   statSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parsePlace } from "#host/cli/place.ts";
 import { progressLine } from "#host/cli/progress-bar.ts";
 import { Daemon } from "../control/daemon.ts";
 import { runCli } from "../host/cli.ts";
+import { temporaryFolder } from "../temporary-folder.ts";
 
-let local: string;
-beforeAll(() => {
-  local = mkdtempSync(join(tmpdir(), "vmapp-cli-"));
-});
-afterAll(() => rmSync(local, { recursive: true, force: true }));
+const local = temporaryFolder();
 
 const at = (daemon: Daemon, path: string): string => `unix:${daemon.directory}:${join(daemon.root, path)}`;
 const fine = { code: 0, stdout: "", stderr: "" };

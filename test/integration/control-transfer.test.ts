@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import {
   chmodSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -14,7 +13,6 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TransferProgress } from "#host/clients/control/transfer/progress.ts";
 import { GuestFiles } from "#host/files.ts";
@@ -24,12 +22,9 @@ import { ports } from "#protocol/ports.ts";
 import { Daemon } from "../control/daemon.ts";
 import { frame } from "../control/raw-peer.ts";
 import { StockDaemon } from "../control/stock-daemon.ts";
+import { temporaryFolder } from "../temporary-folder.ts";
 
-let local: string;
-beforeAll(() => {
-  local = mkdtempSync(join(tmpdir(), "vmapp-local-"));
-});
-afterAll(() => rmSync(local, { recursive: true, force: true }));
+const local = temporaryFolder();
 
 const filesOf = (daemon: Daemon): GuestFiles =>
   new GuestFiles(() => dial({ target: daemon.target, port: ports.control }));
