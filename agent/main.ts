@@ -47,8 +47,8 @@ export async function runAgent(args: readonly string[], { build }: { build: stri
 }
 
 /**
- * Ends the agent once uploads are cleared away and its sessions have told their clients how their commands ended: when the machine goes down, PID 1
- * has ended the commands by the time that it asks the agent.
+ * Ends the agent once uploads are cleared away and its sessions have told their clients how their commands ended: when the
+ * machine goes down, PID 1 has ended the commands by the time that it asks the agent.
  */
 function leave(over: Promise<unknown>): void {
   void over.then(() => process.exit(0));

@@ -23,7 +23,8 @@ export function cpCommand(): Command {
       "after",
       `
 A folder is copied with all that is in it. Into a folder that exists, the source is put beneath its own name; several
-sources need one. A folder becomes a destination that does not exist, with or without a slash at its end. Modes and the files' times are kept; links to files are followed, other links left out and named.
+sources need one. A folder becomes a destination that does not exist, with or without a slash at its end. Modes and the
+files' times are kept; links to files are followed, other links left out and named.
 A file replaces another only once it is whole. A download that was cut is continued by the same command.
 
 Examples:
